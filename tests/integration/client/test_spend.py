@@ -7,9 +7,8 @@ import io
 import json
 import random
 import re
-import time
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -181,7 +180,7 @@ def test_options_that_make_no_sense_are_refused(
     assert why in refused.stderr + refused.stdout
 
 
-def test_a_year_takes_a_tenth_of_a_second(engine: Engine, clock: Clock) -> None:
+def test_a_year_is_read_by_its_days_and_not_by_its_hours(engine: Engine, clock: Clock) -> None:
     today = clock.ms // DAY_MS
     with engine.redis.pipeline(transaction=False) as pipe:
         for day in range(today - 364, today + 1):
@@ -193,11 +192,12 @@ def test_a_year_takes_a_tenth_of_a_second(engine: Engine, clock: Clock) -> None:
         pipe.execute()
     add_up_hours(engine.store)
 
-    took = {}
+    commands = {}
     for by in ("day", "agent", "node", "model"):
-        began = time.process_time(), time.perf_counter()
+        engine.redis.config_resetstat()
         found = engine.client.spend((by,))
-        took[by] = time.process_time() - began[0], time.perf_counter() - began[1]
+        stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
+        commands[by] = sum(each["calls"] for each in stats.values())
         assert found.total.calls == 365 * 64 * 2
     for day in range(today - 364, today + 1):
         hour = day * HOURS_OF_A_DAY
@@ -205,7 +205,7 @@ def test_a_year_takes_a_tenth_of_a_second(engine: Engine, clock: Clock) -> None:
         engine.redis.delete(day_key("spend", day), hour_key("spend", hour), *counted)
     engine.redis.delete(*map(hours_key, ALL_PARTITIONS))
 
-    assert max(cpu for cpu, _ in took.values()) <= 0.1, took
+    assert max(commands.values()) < 2 * 365, commands
 
 
 @pytest.mark.usefixtures("clock")
