@@ -48,6 +48,7 @@ class AsyncSchedules(AsyncPart[ScheduleClient]):
     get = _awaited(ScheduleClient.get)
     create = _awaited(ScheduleClient.create)
     edit = _awaited(ScheduleClient.edit)
+    check = _awaited(ScheduleClient.check)
     pause = _awaited(ScheduleClient.pause)
     resume = _awaited(ScheduleClient.resume)
     delete = _awaited(ScheduleClient.delete)

@@ -121,7 +121,7 @@ class SingleCalls:
     # Runs for which there is no money wait until the dead give theirs back, a lease later.
     ("kills", "too_many"),
     [
-        pytest.param(2, -60, id="short"),
+        pytest.param(2, -60, id="short", marks=pytest.mark.chaos),
         pytest.param(6, 60, id="long", marks=[pytest.mark.chaos, pytest.mark.timeout(300)]),
     ],
 )

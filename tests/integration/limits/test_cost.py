@@ -231,13 +231,16 @@ def test_a_large_fleet_costs_submissions_nothing_and_figures_little(engine: Engi
     def scrape() -> None:
         assert EngineMetrics(engine.store, engine.store.settings).collect()
 
+    def cheapest_submission() -> int:  # now and then one reads again what settings say
+        return min(commands_for(engine, submit) for _ in range(5))
+
     submit()
-    alone = commands_for(engine, submit), commands_for(engine, scrape)
+    alone = cheapest_submission(), commands_for(engine, scrape)
     for number in range(machines):
         worker = WorkerState(f"m{number}", 7, slots=8, busy=1, taken=9, idle_s=1, memory_bytes=1)
         known.announce(worker, with_queue=True)
 
-    submitting, scraping = commands_for(engine, submit), commands_for(engine, scrape)
+    submitting, scraping = cheapest_submission(), commands_for(engine, scrape)
 
     assert submitting == alone[0]
     # The workers are read at once; of their machines' queues, 64 by a command.
