@@ -104,7 +104,9 @@ def test_a_long_question_leaves_its_graph_in_the_upper_third(engine: Engine, bro
         phone = Person(browser, site, viewport={"width": 390, "height": 844})
         page = phone.open(f"/runs/{runs[0]}")
         page.locator(".tab-choice summary").click()
-        page.get_by_role("link", name="Events").click()
+        engine.client.answer(runs[0], "a")
+        page.locator(".run-title .state-waiting").wait_for(state="detached")
+        page.get_by_role("link", name="Events").click()  # the menu stays open meanwhile
         page.wait_for_url("**/events")
         assert page.locator(".tab-choice summary").inner_text().strip() == "Events"
         page = person.open(f"/runs/{runs[0]}/agent")

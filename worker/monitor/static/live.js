@@ -23,13 +23,22 @@ function isTyping(part) {
   return part.contains(document.activeElement) && document.activeElement.matches(fields);
 }
 
+// By its id, or by what it says and how many before it say the same.
+function namedDetails(part) {
+  const counts = new Map();
+  const named = [...part.querySelectorAll("details")].map((each) => {
+    const text = each.id || (each.querySelector("b") ?? each.querySelector("summary"))?.textContent.trim();
+    counts.set(text, (counts.get(text) ?? 0) + 1);
+    return [`${text} ${counts.get(text)}`, each];
+  });
+  return new Map(named);
+}
+
 // What the reader has opened or closed stays so.
 function keepOpen(part, found) {
-  const nameOf = (each) => each.id || each.querySelector("b")?.textContent;
-  const known = new Map([...part.querySelectorAll("details")].map((each) => [nameOf(each), each.open]));
-  for (const each of found.querySelectorAll("details")) {
-    const name = nameOf(each);
-    if (name && known.has(name)) each.open = known.get(name);
+  const known = namedDetails(part);
+  for (const [name, each] of namedDetails(found)) {
+    if (known.has(name)) each.open = known.get(name).open;
   }
 }
 
