@@ -23,6 +23,7 @@ _SCRAPE_MS = 50  # at most
 def fleet(arena: Arena, rounds: int) -> Iterator[Row]:
     """Submissions and a scrape of the monitor, without other workers and with a thousand."""
     agent = arena.prepare("linear-4")
+    arena.stop_workers()  # which would execute the runs of either side at times
     _submitted(arena, agent)
     alone = [_submitted(arena, agent) for _ in range(rounds)]
     machines = Machines(arena.redis)
