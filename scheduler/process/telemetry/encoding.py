@@ -32,6 +32,8 @@ _IS_KNOWN = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK  # whether its paren
 _IS_REMOTE = _IS_KNOWN | SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
 # Longer texts are content, and hardly ever the same.
 _LONGEST_KNOWN = 64
+# A larger number, as a server may tell of tokens, is this one.
+_LARGEST = 2**63 - 1
 
 
 class SpanEncoder:
@@ -73,7 +75,7 @@ def _fill(message: Span, span: ExportedSpan) -> None:
     message.trace_id = bytes.fromhex(trace.trace_id)
     message.span_id = bytes.fromhex(span.span_id)
     message.parent_span_id = bytes.fromhex(span.parent)
-    message.trace_state = trace.state
+    message.trace_state = _text(trace.state)
     message.flags = _IS_REMOTE if span.parent else _IS_KNOWN
     message.name = _text(span.name)
     message.kind = _KINDS[span.kind]
@@ -113,7 +115,7 @@ def _any_value(value: Value) -> AnyValue:
         case bool():
             return AnyValue(bool_value=value)
         case int():
-            return AnyValue(int_value=value)
+            return AnyValue(int_value=max(-_LARGEST, min(value, _LARGEST)))
         case float():
             return AnyValue(double_value=value)
     return AnyValue(array_value=ArrayValue(values=[_any_value(each) for each in value]))

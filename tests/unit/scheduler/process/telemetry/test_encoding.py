@@ -81,3 +81,11 @@ def test_half_a_character_does_not_keep_other_spans_from_leaving() -> None:
     told = found.name, found.status.message, found.attributes[0].key
     assert told == ("?", "?", "?")
     assert found.attributes[0].value.array_value.values[0].string_value == "?"
+
+
+def test_a_number_without_bound_does_not_keep_other_spans_from_leaving() -> None:
+    given = ExportedSpan(TRACE, 16 * "d", "", "n", 1, 2, {"most": 10**30, "least": -(10**30)})
+
+    (found,) = encoded(given).resource_spans[0].scope_spans[0].spans
+
+    assert [each.value.int_value for each in found.attributes] == [2**63 - 1, 1 - 2**63]
