@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from sleipnir.graphs.document.queues import DEFAULT_QUEUE, queue_of
 from sleipnir.scheduler.client.scaling import unserved_queues
 from sleipnir.scheduler.runs.ids import VisitId
-from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.store.keys import machine_queue, named_queue
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries.engine import QueueState
-from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.trends.minutes import last_hour
 
 if TYPE_CHECKING:
@@ -21,18 +18,14 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client.scaling import Scaling
     from sleipnir.scheduler.config.settings import Settings
     from sleipnir.scheduler.runs.model import Run
-    from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.views.types import engine as types
-
-# Open runs whose machines are looked at.
-MOST_PINNED = 500
 
 
 def fleet_document(client: Client) -> types.FleetDocument:
     """Return workers as they report themselves, queues and schedulers."""
     workers, lost = Machines(client.store.client).live_and_lost()
     machines = {worker.machine for worker in workers}
-    deserted = sorted(pinned_machines(client.queries).keys() - machines)
+    deserted = sorted(client.queries.pinned_machines().keys() - machines)
     names = client.queue_names.known().union(*(worker.queues for worker in workers))
     state = client.queries.engine_state(
         machines.union(deserted), names, is_broker=_is_broker(client.store.settings)
@@ -112,10 +105,3 @@ def queue_before(client: Client, run: Run) -> QueueState | None:
 def _is_broker(settings: Settings) -> bool:
     """Whether the queues are in the Redis that has the runs."""
     return settings.broker_url in (None, settings.redis_url)
-
-
-def pinned_machines(queries: RunQueries) -> Counter[str]:
-    """Machines whose files open runs need, and how many do, of the newest 500."""
-    is_open = RunFilter(statuses=frozenset(Status) - FINAL)
-    rows = queries.list_runs(is_open, MOST_PINNED).entries
-    return Counter(row.machine for row in rows if row.machine)

@@ -38,8 +38,8 @@ from sleipnir.scheduler.store.hooks.inbound_figures import InboundCounts, Inboun
 from sleipnir.scheduler.store.machines import Machines, QueueNames, WorkerState
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.engine import EngineState, QueueState
+from sleipnir.scheduler.store.queries.lists import MOST_PINNED
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.scheduler.views.engine import MOST_PINNED, pinned_machines
 
 KEPT_S = 5.0
 _FAILING_MS = 3_600_000
@@ -117,7 +117,7 @@ class EngineMetrics(Collector):
         try:
             workers = self._machines.workers()
             machines = {worker.machine for worker in workers}
-            pinned = pinned_machines(self._queries)
+            pinned = self._queries.pinned_machines()
             names = self._names.known().union(*(worker.queues for worker in workers))
             state = self._queries.engine_state(machines, names, is_broker=self._is_broker)
             limits = report(self._limits.limiter.queries, self._limits.rules())

@@ -32,6 +32,8 @@ from sleipnir.scheduler.store.queries.records import RecordQueries
 from sleipnir.scheduler.store.queries.searching import SearchQueries
 from sleipnir.scheduler.store.queries.totals import TotalQueries
 
+# Open runs whose machines are looked at.
+MOST_PINNED = 500
 _LISTED = ("status", "agent", "batch", "labels")
 
 
@@ -83,6 +85,14 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
         if cursor is None and found.next is None:
             total = len(rows)
         return Page(rows, found.next, found.searched, total, at_most)
+
+    def pinned_machines(self) -> Counter[str]:
+        """Return the machines that open runs are pinned to, and how many, of the newest 500."""
+        newest = self._merged(("open",), Span()).take(MOST_PINNED)
+        with self._redis.pipeline(transaction=False) as pipe:
+            for entry in newest:
+                pipe.hget(run_key("run", entry.name), "machine")
+            return Counter(filter(None, pipe.execute()))
 
     def _smallest(self, ways: Sequence[Lead], span: Span) -> tuple[Lead, int]:
         counts = self._counts([lead.indexes for lead in ways], span)
