@@ -196,9 +196,10 @@ class _Counted(NamedTuple):
             visit_span(of.run_id, of.run_try, of.visit, of.attempt),
             made.name,
             *self.facts.at_ms(made.times),
-            {**self.facts.common(of.run_id, self.agent, self.root), **made.attributes},
+            made.attributes,
             made.failed,
             kind="client" if made.is_client else "internal",
+            shared=[self.facts.common(of.run_id, self.agent, self.root)],
         )
 
 

@@ -21,7 +21,7 @@ with lazy_imports():
     from sleipnir.worker.telemetry import call_spans
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.process.telemetry.spans import ExportedSpan, SpanFailure, Value
+    from sleipnir.scheduler.process.telemetry.spans import ExportedSpan, Shared, SpanFailure, Value
     from sleipnir.scheduler.store.run_store import RunStore
     from sleipnir.scheduler.store.telemetry.facts import Facts
     from sleipnir.scheduler.store.telemetry.run_spans import RunSpans
@@ -135,11 +135,6 @@ class _Committed(NamedTuple):
     def spans(self) -> Iterator[ExportedSpan]:
         (root, stored, state), (agent, node, kind) = self.place, self.names
         attributes: dict[str, Value] = {
-            **self.facts.common(self.run_id, agent, root),
-            "sleipnir.node": node,
-            "sleipnir.node.type": kind,
-            "sleipnir.visit": str(self.visit),
-            "sleipnir.attempt": self.attempt,
             "sleipnir.wait_s": self.waited_ms[0] / 1000,
             "sleipnir.parked_s": self.waited_ms[1] / 1000,
         }
@@ -154,4 +149,18 @@ class _Committed(NamedTuple):
             *self.facts.at_ms(self.times),
             attributes,
             failed,
+            shared=[
+                self.facts.common(self.run_id, agent, root),
+                _of_place(node, kind, self.visit, self.attempt),
+            ],
         )
+
+
+def _of_place(node: str, kind: str, visit: str, attempt: int) -> Shared:
+    """Return attributes that such visits have in all runs of an agent."""
+    return (
+        ("sleipnir.node", node),
+        ("sleipnir.node.type", kind),
+        ("sleipnir.visit", visit),
+        ("sleipnir.attempt", attempt),
+    )

@@ -5,8 +5,9 @@ The encoder of OpenTelemetry's exporter takes objects of its SDK, and seven time
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from struct import Struct
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import (
@@ -25,11 +26,21 @@ from opentelemetry.proto.trace.v1.trace_pb2 import (
 )
 
 from sleipnir.scheduler.process.telemetry import conventions
-from sleipnir.scheduler.process.telemetry.spans import ExportedSpan, Value
+from sleipnir.scheduler.process.telemetry.spans import ExportedSpan, Shared, Value
 
 _KINDS = {"internal": Span.SPAN_KIND_INTERNAL, "client": Span.SPAN_KIND_CLIENT}
 _IS_KNOWN = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK  # whether its parent is remote
 _IS_REMOTE = _IS_KNOWN | SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
+# A span's id, begin and end as protobuf writes them: each a tag, which is the number of the field
+# and its wire type, then for the id its length.
+_TIMES = Struct("<BB8sBQBQ")
+_SIZED, _FIXED64 = 2, 1  # wire types
+_TAGS_OF_TIMES = (
+    Span.SPAN_ID_FIELD_NUMBER << 3 | _SIZED,
+    Span.START_TIME_UNIX_NANO_FIELD_NUMBER << 3 | _FIXED64,
+    Span.END_TIME_UNIX_NANO_FIELD_NUMBER << 3 | _FIXED64,
+)
+_PARENT = bytes([Span.PARENT_SPAN_ID_FIELD_NUMBER << 3 | _SIZED, 8])
 # Longer texts are content, and hardly ever the same.
 _LONGEST_KNOWN = 64
 # A larger number, as a server may tell of tokens, is this one.
@@ -51,42 +62,73 @@ class SpanEncoder:
             schema_url=conventions.SCHEMA_URL,
         )
         resource = Resource(attributes=[_key_value(*item) for item in process.items()])
-        whole = ResourceSpans(resource=resource, scope_spans=[scope], schema_url=schema_url)
-        self._empty = ExportTraceServiceRequest(resource_spans=[whole]).SerializeToString()
+        self._scope = bytes(scope.SerializeToString())
+        whole = ResourceSpans(resource=resource, schema_url=schema_url)
+        self._whole = bytes(whole.SerializeToString())
 
     def encode(self, spans: Iterable[ExportedSpan]) -> bytes:
         """Return a request that takes the spans to a collector."""
-        request = ExportTraceServiceRequest.FromString(self._empty)
-        messages = request.resource_spans[0].scope_spans[0].spans
-        for span in spans:
-            _fill(messages.add(), span)
-        return bytes(request.SerializeToString())
+        # The fields of a message may come in any order.
+        encoded = [_field(ScopeSpans.SPANS_FIELD_NUMBER, b"".join(_parts(span))) for span in spans]
+        scope = self._scope + b"".join(encoded)
+        whole = self._whole + _field(ResourceSpans.SCOPE_SPANS_FIELD_NUMBER, scope)
+        return _field(ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER, whole)
 
 
-def _fill(message: Span, span: ExportedSpan) -> None:
-    trace, failed = span.trace, span.failed
-    attributes = [_attribute(*item) for item in span.attributes.items()]
+def _field(number: int, message: bytes) -> bytes:
+    """Return a field below 16 that has another message in it."""
+    head, size = bytearray([number << 3 | _SIZED]), len(message)
+    while size > 0x7F:
+        head.append(size & 0x7F | 0x80)
+        size >>= 7
+    head.append(size)
+    return bytes(head) + message
+
+
+def _parts(span: ExportedSpan) -> Iterator[bytes]:
+    """Yield encoded messages which, one after the other, are the one of this span."""
+    trace, failed, parent = span.trace, span.failed, span.parent
+    id_, began, ended = _TAGS_OF_TIMES
+    yield _of_trace(trace.trace_id, trace.state)
+    yield _of_name(span.name, span.kind, _IS_REMOTE if parent else _IS_KNOWN)
+    yield _TIMES.pack(
+        *(id_, 8, bytes.fromhex(span.span_id)),
+        *(began, round(span.began_ms * 1e6), ended, round(span.ended_ms * 1e6)),
+    )
+    if parent:
+        yield _PARENT + bytes.fromhex(parent)
+    yield from map(_shared, span.shared)
+    for name, value in span.attributes.items():
+        yield _attribute(name, value)
     if failed is not None:
-        attributes.append(_attribute(conventions.ERROR_TYPE, failed.kind))
-        message.status.code = Status.STATUS_CODE_ERROR
-        message.status.message = _text(failed.message)
-    # Encoded messages that follow each other are one message, whose lists are joined.
-    message.MergeFromString(b"".join(attributes))
-    message.trace_id = bytes.fromhex(trace.trace_id)
-    message.span_id = bytes.fromhex(span.span_id)
-    message.parent_span_id = bytes.fromhex(span.parent)
-    message.trace_state = _text(trace.state)
-    message.flags = _IS_REMOTE if span.parent else _IS_KNOWN
-    message.name = _text(span.name)
-    message.kind = _KINDS[span.kind]
-    message.start_time_unix_nano = round(span.began_ms * 1e6)
-    message.end_time_unix_nano = round(span.ended_ms * 1e6)
+        yield _attribute(conventions.ERROR_TYPE, failed.kind)
+        status = Status(code=Status.STATUS_CODE_ERROR, message=_text(failed.message))
+        yield Span(status=status).SerializeToString()
     for link in span.links:
-        message.links.add(
+        linked = Span.Link(
             trace_id=bytes.fromhex(link.trace_id),
             span_id=bytes.fromhex(link.span_id),
             flags=_IS_REMOTE,
         )
+        yield Span(links=[linked]).SerializeToString()
+
+
+@lru_cache(maxsize=4_096)
+def _of_trace(trace_id: str, state: str) -> bytes:
+    message = Span(trace_id=bytes.fromhex(trace_id), trace_state=_text(state))
+    return bytes(message.SerializeToString())
+
+
+@lru_cache(maxsize=4_096)
+def _of_name(name: str, kind: str, flags: int) -> bytes:
+    message = Span(name=_text(name), kind=_KINDS[kind], flags=flags)
+    return bytes(message.SerializeToString())
+
+
+@lru_cache(maxsize=4_096)
+def _shared(attributes: Shared) -> bytes:
+    message = Span(attributes=[_key_value(*item) for item in attributes])
+    return bytes(message.SerializeToString())
 
 
 def _attribute(name: str, value: Value) -> bytes:

@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple, Protocol
 from sleipnir.scheduler.process.telemetry.identity import Trace
 
 Value = str | int | float | bool | Sequence[str]
+# Attributes that many spans have, with their values; no `bool` among these, which equals an `int`.
+Shared = tuple[tuple[str, Value], ...]
 
 
 class Link(NamedTuple):
@@ -38,6 +40,7 @@ class ExportedSpan(NamedTuple):
     failed: SpanFailure | None = None
     links: Sequence[Link] = ()
     kind: Literal["internal", "client"] = "internal"
+    shared: Sequence[Shared] = ()  # more attributes, each group of which is encoded once
 
 
 class RunSource(Protocol):

@@ -6,12 +6,13 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sleipnir.scheduler.process.telemetry import conventions
 from sleipnir.scheduler.process.telemetry.identity import Trace, trace_of
-from sleipnir.scheduler.process.telemetry.spans import Value
+from sleipnir.scheduler.process.telemetry.spans import Shared, Value
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import run_key
@@ -46,7 +47,7 @@ class Facts:
     def __init__(self, store: Transitions) -> None:
         self._store = store
         self._known: OrderedDict[str, RunFacts] = OrderedDict()
-        self._last_common: tuple[str, dict[str, Value]] = ("", {})
+        self.common = lru_cache(maxsize=_MOST_KNOWN)(self._common)
         self._offset_ms = 0.0  # of the clock of Redis from `monotonic`
         self._calibrated_at = float("-inf")
 
@@ -74,28 +75,26 @@ class Facts:
             raise LookupError(run_id)
         return found
 
-    def common(self, run_id: str, agent: str, root: str) -> dict[str, Value]:
-        """Return the attributes that all spans of a run have; not to be changed.
+    def _common(self, run_id: str, agent: str, root: str) -> Shared:
+        """Return the attributes that all spans of a run have.
 
         Args:
+            agent: the one to be told if nothing is left of the run.
             root: its root run, "" for itself.
         """
-        if self._last_common[0] != run_id:
-            self._last_common = run_id, self._common(run_id, agent, root or run_id)
-        return self._last_common[1]
-
-    def _common(self, run_id: str, agent: str, root: str) -> dict[str, Value]:
         found: dict[str, Value] = {"sleipnir.run_id": run_id, "sleipnir.agent": agent}
+        root = root or run_id
         try:
+            found["sleipnir.agent"] = self.of(run_id).agent
             of_root = self.of(root)
         except LookupError:
-            return {**found, conventions.SESSION_ID: root}
+            return *found.items(), (conventions.SESSION_ID, root)
         found[conventions.SESSION_ID] = of_root.context.session or of_root.batch or root
         if user := of_root.context.user or of_root.context.submitter:
             found[conventions.USER_ID] = user
         for name, value in of_root.labels.items():
             found[f"sleipnir.label.{name}"] = value
-        return found
+        return tuple(found.items())
 
     def at_ms(self, instants: tuple[float, float]) -> tuple[float, float]:
         """Return two instants of this process, in s, on the clock of Redis, in ms."""

@@ -41,10 +41,7 @@ class EndedRun(NamedTuple):
     def spans(self) -> Iterator[ExportedSpan]:
         run = self.facts.of(self.run_id, self.run_try)
         trace, context = run.trace(self.run_id, self.run_try), run.context
-        attributes = {
-            **self.facts.common(self.run_id, run.agent, context.root),
-            **(_of_agent(self.run_id, run) if context.converses else _of_workflow(run)),
-        }
+        attributes = _of_agent(self.run_id, run) if context.converses else _of_workflow(run)
         attributes["sleipnir.status"] = self.status
         operation = attributes[conventions.OPERATION]
         failure = json.loads(self.failure) if self.failure else None
@@ -58,6 +55,7 @@ class EndedRun(NamedTuple):
             attributes,
             None if failure is None else SpanFailure(failure["code"], failure["message"]),
             list(self._links(run)),
+            shared=[self.facts.common(self.run_id, run.agent, context.root)],
         )
 
     def _links(self, run: RunFacts) -> Iterator[Link]:
@@ -113,7 +111,6 @@ class InterruptedVisit(NamedTuple):
             self.began_ms,
             self.now_ms,
             {
-                **self.facts.common(self.run_id, run.agent, run.context.root),
                 "sleipnir.node": node,
                 "sleipnir.visit": self.visit,
                 "sleipnir.attempt": self.attempt,
@@ -121,6 +118,7 @@ class InterruptedVisit(NamedTuple):
                 "sleipnir.parked_s": self.parked_ms / 1000,
             },
             SpanFailure("interrupted", "it ended with its run, its step or its map"),
+            shared=[self.facts.common(self.run_id, run.agent, run.context.root)],
         )
 
 
@@ -142,7 +140,6 @@ class ClosedQuestion(NamedTuple):
         is_of_node = self.call == QUESTION or self.call.startswith(GUARD)
         place = visit.place if is_of_node else self.call
         how: Mapping[str, Any] = json.loads(self.how) if self.how else {}
-        answered = {f"sleipnir.{name}": value for name, value in _answered(how)}
         yield ExportedSpan(
             run.trace(self.run_id, self.run_try),
             call_span(self.run_id, self.run_try, self.visit, self.attempt, f"wait {self.call}"),
@@ -150,8 +147,9 @@ class ClosedQuestion(NamedTuple):
             f"wait {place}",
             self.since_ms,
             self.now_ms,
-            {**self.facts.common(self.run_id, run.agent, run.context.root), **answered},
+            {f"sleipnir.{name}": value for name, value in _answered(how)},
             None if how else SpanFailure("timed_out", "not answered in time"),
+            shared=[self.facts.common(self.run_id, run.agent, run.context.root)],
         )
 
 
