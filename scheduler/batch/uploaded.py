@@ -123,14 +123,12 @@ def submit_file(
     file: UploadedFile,
     name: str,
     budget_usd: float | None,
-    by: str,
-    webhook: str | None = None,
+    request: Request,
 ) -> int:
     """Submit a run for each line that has none yet; return the number of lines.
 
     Args:
-        by: who submits, as the monitor has authenticated them.
-        webhook: URL that events of the runs and of the batch are sent to.
+        request: what its runs have in common, such as who submits and a webhook.
 
     Raises:
         AgentNotFound, SubmissionRefused: nothing was submitted; the message says why.
@@ -152,7 +150,7 @@ def submit_file(
             name,
             max_in_flight=sys.maxsize,
             budget_usd=budget_usd,
-            defaults=replace(_DEFAULTS, submitter=by, webhook=webhook),
+            defaults=replace(request, session=TEMPORARY),
         )
         Batch(client, agent, ledger, options).submit_all()
         return len(ledger)

@@ -7,6 +7,7 @@ emits a span computes its parent's id from what both know.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -76,6 +77,11 @@ def carried(traceparent: str | None, tracestate: str | None) -> tuple[str, str]:
     if traceparent is None or given_trace(traceparent) is None:
         return "", ""
     return traceparent, tracestate or ""
+
+
+def carried_by(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Return the `traceparent` and `tracestate` of a request; "" if it has no valid one."""
+    return carried(headers.get("traceparent"), headers.get("tracestate"))
 
 
 def clean_state(tracestate: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from sleipnir.scheduler.runs.model import Status
 from tests.support.engine import Engine
-from tests.support.site import KEY, Answer, ServedSite
+from tests.support.site import Answer, ServedSite
 
 GRAPH = """
 description: greets <people>
@@ -359,21 +359,3 @@ def test_the_page_of_an_agent_says_in_which_queue_a_node_waits(
     assert queues == ["gpu", "browser"]
     assert "<th>Queue</th>" not in pages["plain"]
     assert all(f'data-head="Queue">{queue}</td>' in pages["mixed"] for queue in queues)
-
-
-@pytest.mark.usefixtures("greeter")
-def test_a_run_joins_the_trace_of_the_request_that_submits_it(
-    engine: Engine, site: ServedSite
-) -> None:
-    body = json.dumps({"agent": "greeter", "vars": {"token": SECRET}})
-
-    def stored(traceparent: str) -> tuple[str, str]:
-        trace = {"traceparent": traceparent, "tracestate": "a=1"}
-        headers = {"Authorization": f"Bearer {KEY}", **trace}
-        answer = site.ask("/api/v1/runs", "POST", body=body, headers=headers)
-        context = engine.run(answer.json["run_id"]).context
-        return context.trace, context.tracestate
-
-    trace, span = 32 * "a", 16 * "b"
-    assert stored(f"00-{trace}-{span}-01") == (f"{trace} {span} 1", "a=1")
-    assert stored("00-nonsense") == ("", "")

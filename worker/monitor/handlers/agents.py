@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
-from sleipnir.scheduler.process.telemetry.identity import carried
+from sleipnir.scheduler.process.telemetry.identity import carried_by
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.testing.evaluation.documents import evaluations_document
 from sleipnir.scheduler.views import agents, limits, submission, versions
@@ -103,8 +103,11 @@ class SubmittingHandler(ActingHandler):
     takes_values = True
 
     async def submit(self, wanted: WantedRun) -> AcceptedRun:
-        """Submit a run, and record who did."""
-        wanted = replace(wanted, submitter=self.user)
+        """Submit a run in the trace of the request, and record who did."""
+        traceparent, tracestate = carried_by(self.request.headers)
+        wanted = replace(
+            wanted, submitter=self.user, traceparent=traceparent, tracestate=tracestate
+        )
         try:
             accepted = await self.site.call(
                 submission.submit_run, self.site.client, wanted, self.user
@@ -126,12 +129,7 @@ class RunsApi(RunsHandler, SubmittingHandler):
     async def post(self) -> None:
         body = SubmitBody.of(self.json_body())
         fields = body.model_dump(exclude={"vars"})
-        headers = self.request.headers
-        traceparent, tracestate = carried(headers.get("traceparent"), headers.get("tracestate"))
-        wanted = WantedRun(
-            **fields, variables=body.vars, traceparent=traceparent, tracestate=tracestate
-        )
-        accepted = await self.submit(wanted)
+        accepted = await self.submit(WantedRun(**fields, variables=body.vars))
         self.set_status(201 if accepted.is_new else 200)
         self.give_json({"run_id": accepted.run_id})
 

@@ -20,6 +20,8 @@ from sleipnir.scheduler.batch.uploaded import (
 )
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
+from sleipnir.scheduler.process.telemetry.identity import carried_by
+from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.audit.log import DONE
 from sleipnir.scheduler.views import agents, batches, limits
 from sleipnir.scheduler.views.submission import require_name
@@ -53,16 +55,21 @@ class BatchStarter(ActingHandler):
         webhook: str | None = None,
     ) -> None:
         """Submit a run for each line, in the background if that takes long."""
-        client, note, user = self.site.client, self.audit_entry("batch", agent.name), self.user
+        client, note = self.site.client, self.audit_entry("batch", agent.name)
         row = await self.site.call(batches.batch_page, client.queries, name)
         if row is not None and row["agent"] not in (None, agent.name):
             raise SubmissionRefused(
                 f"the batch '{name}' is of agent '{row['agent']}'; choose another name"
             )
 
+        traceparent, tracestate = carried_by(self.request.headers)
+        request = Request(
+            submitter=self.user, webhook=webhook, traceparent=traceparent, tracestate=tracestate
+        )
+
         def submit() -> None:
             try:
-                submit_file(client, agent, file, name, budget_usd, user, webhook)
+                submit_file(client, agent, file, name, budget_usd, request)
             except Exception as error:
                 note(name, problem_of(error).message)
                 raise

@@ -12,6 +12,7 @@ from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
 from sleipnir.graphs.state import decode
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError, SubmissionRefused
+from sleipnir.scheduler.process.telemetry.identity import carried_by
 from sleipnir.scheduler.runs.inbound.triggers import Outcome, Trigger, seen_headers, triggered
 from sleipnir.scheduler.runs.inbound.verifying import delivery_of
 from sleipnir.scheduler.store.audit.log import DONE
@@ -131,6 +132,7 @@ class TriggerHandler(HookPage):
         by = f"trigger {trigger.name} {trigger.made_ms}"
         if known := submission.run_of_key(client, by, wanted.key):
             return AcceptedRun(known.run_id, is_new=False)
+        traceparent, tracestate = carried_by(request.headers)
         run = WantedRun(
             trigger.agent,
             wanted.prompt,
@@ -138,6 +140,8 @@ class TriggerHandler(HookPage):
             labels={"trigger": trigger.name},
             batch=trigger.batch,
             key=wanted.key,
+            traceparent=traceparent,
+            tracestate=tracestate,
         )
         try:
             return submission.submit_run(client, run, by)

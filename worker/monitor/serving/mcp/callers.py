@@ -23,6 +23,9 @@ class ToolCaller:
     # Of a request that may be sent again: the session of its client.
     session: str | None = None
     key: str | None = None  # of this request, if its client named one
+    # The trace in which it calls.
+    traceparent: str = ""
+    tracestate: str = ""
 
     def key_of(self, request_id: object) -> str | None:
         """Return what makes a call idempotent, None if nothing does."""

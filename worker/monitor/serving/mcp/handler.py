@@ -11,6 +11,7 @@ from typing import Any
 
 from tornado.iostream import StreamClosedError
 
+from sleipnir.scheduler.process.telemetry.identity import carried_by
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.monitor.serving.mcp.callers import CALLER, ToolCaller
@@ -47,11 +48,14 @@ class McpHandler(MonitorHandler):
 
     def _scope(self) -> MutableMapping[str, Any]:
         headers = self.request.headers
+        traceparent, tracestate = carried_by(headers)
         caller = ToolCaller(
             self.user,
             self.request.remote_ip or "",
             session=headers.get(SESSION_HEADER),
             key=headers.get("Idempotency-Key") or None,
+            traceparent=traceparent,
+            tracestate=tracestate,
         )
         return {
             "type": "http",

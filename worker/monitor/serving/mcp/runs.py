@@ -42,7 +42,13 @@ class ServedRuns:
         wanted = wanted_run(self.engine.agents, tool, arguments)
         if wanted is None:
             return None
-        wanted = replace(wanted, key=key, user=caller.name)
+        wanted = replace(
+            wanted,
+            key=key,
+            user=caller.name,
+            traceparent=caller.traceparent,
+            tracestate=caller.tracestate,
+        )
         try:
             accepted = submit_run(self._client, wanted, caller.name)
         except SleipnirError as error:
