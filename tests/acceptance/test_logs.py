@@ -24,6 +24,7 @@ nodes:
   s: {type: script, script: s.sh, next: z, fallback: z}
   z: {type: end}
 """
+ASKER = "start: ask\nnodes: {ask: {type: input, question: Well?, next: z}, z: {type: end}}"
 FILES = {"s.sh": f"echo {SECRET} >&2; exit 1"}
 
 
@@ -40,6 +41,8 @@ def test_every_line_of_workers_and_schedulers_is_an_object(
     worker = workers.start_supervised(1, log_format="json")
     run_id = workers.submit(GRAPH, FILES)
     workers.client.wait(run_id)
+    late = workers.submit(ASKER, timeout_s=1)
+    workers.client.wait(late)
     (child,) = children_of(worker.pid)
     os.kill(child, signal.SIGKILL)
     wait_until(lambda: "restarting in" in worker.log.read_text(), "the supervisor says so")
@@ -58,7 +61,14 @@ def test_every_line_of_workers_and_schedulers_is_an_object(
     trace = trace_of(run_id, 1).trace_id
     assert (failed["trace_id"], failed["span_id"]) == (trace, visit_span(run_id, 1, "1/s", 1))
     assert SECRET not in worker.log.read_text()
-    assert lines_of(scheduler)[0]["msg"] == "scheduler: running"
+    # Each line that names a run has its id.
+    named = [line for line in lines_of(worker) if f"run {run_id}" in line["msg"]]
+    assert any(line["msg"].endswith("started") for line in named)
+    assert {line.get("run_id") for line in named} == {run_id}
+    said = lines_of(scheduler)
+    assert said[0]["msg"] == "scheduler: running"
+    (timed_out,) = (line for line in said if line["msg"] == f"run {late} timed out")
+    assert (timed_out["run_id"], timed_out["code"]) == (late, "R005")
 
 
 def test_the_monitor_does_too(tmp_path: Path, redis_server: RedisServer) -> None:

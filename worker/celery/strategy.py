@@ -106,7 +106,8 @@ def _visit(visit: Callable[..., None], arguments: list[str]) -> None:
         pass  # recorded with its run
     except Exception:
         # The visit's timer will redeliver it.
-        logger.exception("visit %s failed", arguments)
+        said = dict(zip(("run_id", "visit"), arguments, strict=False))
+        logger.exception("visit %s failed", arguments, extra=said)
 
 
 def _return_credit(credit: Credit, tag: str, call_soon: Callable[..., Any]) -> None:

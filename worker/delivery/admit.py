@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from time import monotonic
 from typing import Any
 
 from sleipnir.graphs.schema import BaseNode, MapNode
 from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.process.logs import working_on
 from sleipnir.scheduler.runs.model import Begun, Lease
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.delivery.child_runs import StoredChildren
 from sleipnir.worker.delivery.commit.step import advance
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.delivery.isolation import ISOLATED_AFTER_LOSSES
-from sleipnir.worker.delivery.log_records import log_begin
+from sleipnir.worker.delivery.log_records import log_begin, log_fields
 from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.delivery.team import StoredTeam
 from sleipnir.worker.delivery.visit_services import StoredConversation, StoredNarration
@@ -31,7 +33,7 @@ from sleipnir.worker.visit.services import VisitServices
 def admit(
     services: Services, lease: Lease, agent: LoadedAgent, begun: Begun, cancelled: Cancellation
 ) -> Delivery:
-    """Return the delivery to execute in this process.
+    """Return the delivery to execute in this process; what is logged now says which it is.
 
     A visit that has lost several workers is executed in a process of its own instead, and one whose
     step is already staged is only advanced.
@@ -44,6 +46,7 @@ def admit(
         raise DeliveryOver("a process of its own has executed it")
     visit = make_visit(services, lease, agent, begun, cancelled)
     delivery = Delivery(services, lease, begun, visit)
+    working_on.set(partial(log_fields, delivery))
     log_begin(visit)
     if begun.staged:
         advance(delivery)

@@ -137,7 +137,9 @@ def _execute(channel: Connection[Any, Any]) -> int:
         logger.warning("%s", error)
         return INCONCLUSIVE
     except Exception:
-        logger.exception("run %s visit %s", order.lease.run_id, order.lease.visit)
+        run_id, visit = order.lease.run_id, order.lease.visit
+        said = {"run_id": run_id, "visit": visit}
+        logger.exception("run %s visit %s", run_id, visit, extra=said)
         return INCONCLUSIVE
     return 0
 

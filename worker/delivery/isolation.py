@@ -113,6 +113,7 @@ class Isolation:
             "run %s visit %s lost its workers before: executed in a process of its own",
             lease.run_id,
             lease.visit,
+            extra=_said(lease),
         )
         with scratch("visit") as temporary, _program() as mark:
             order = Order(self._store.settings, lease, digest, mark, Path(temporary), levels)
@@ -124,15 +125,26 @@ class Isolation:
             self._store.visits.clear_crashes(lease)
         elif not ended.begun:
             # Not the visit's doing; its timer will redeliver it.
-            logger.warning("run %s visit %s: %s", lease.run_id, lease.visit, ended.how)
+            logger.warning(
+                "run %s visit %s: %s", lease.run_id, lease.visit, ended.how, extra=_said(lease)
+            )
         elif not cancelled.wait(_CONTAINER_STOPS_S):
             if self._leases.closed:
                 self._store.visits.requeue(lease)
                 return
             logger.warning(
-                "run %s visit %s took its process down: %s", lease.run_id, lease.visit, ended.how
+                "run %s visit %s took its process down: %s",
+                lease.run_id,
+                lease.visit,
+                ended.how,
+                extra=_said(lease),
             )
             self._store.visits.record_crash(lease, ended.how)
+
+
+def _said(lease: Lease) -> dict[str, str]:
+    """Return what lines of the log say about a visit that another process executes."""
+    return {"run_id": lease.run_id, "visit": lease.visit}
 
 
 @contextmanager
@@ -288,12 +300,12 @@ class _Process:
 
 def _forward_output(printed: int, lease: Lease) -> None:
     """Forward what a process prints to the worker's log, up to a limit."""
-    left = _LOG_BYTES
+    left, said = _LOG_BYTES, _said(lease)
     with os.fdopen(printed, "rb") as lines:
         while line := lines.readline(_LONGEST_LINE):
             if left > 0:
                 text = mask(line.decode(errors="replace").rstrip())
-                logger.info("run %s visit %s: %s", lease.run_id, lease.visit, text)
+                logger.info("run %s visit %s: %s", lease.run_id, lease.visit, text, extra=said)
                 left -= len(line)
 
 

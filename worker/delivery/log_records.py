@@ -13,6 +13,7 @@ from typing import Any
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
 
 # Lazy, as few workers log the summaries of runs.
@@ -21,6 +22,19 @@ with lazy_imports():
     from sleipnir.scheduler.store import queries
 
 logger = logging.getLogger("sleipnir.graph")
+
+
+def log_fields(delivery: Delivery) -> dict[str, object]:
+    """Return what lines of the log say about the visit that this thread executes."""
+    visit, spans = delivery.visit, delivery.services.spans
+    return {
+        **({} if spans is None else spans.ids(visit, delivery.begun)),
+        "run_id": visit.run_id,
+        "agent": visit.graph.name,
+        "node": visit.node_id,
+        "visit": str(visit.visit_id),
+        "attempt": visit.attempt,
+    }
 
 
 def log_begin(visit: Visit[Any]) -> None:

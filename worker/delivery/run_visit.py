@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from functools import partial
 from time import monotonic
 
 from sleipnir.graphs.document.queues import DEFAULT_QUEUE
@@ -58,7 +57,6 @@ def deliver(
         begun = begin(services, lease, agent, begun)
         with services.leases.holding(lease) as cancelled:
             delivery = admit(services, lease, agent, begun, cancelled)
-            working_on.set(partial(_log_fields, delivery))
             outcome = execute(delivery)
             code = commit(delivery, outcome)
             if services.spans is not None:
@@ -73,26 +71,14 @@ def deliver(
         raise  # not the visit's fault: its timer will redeliver it
     except Exception as error:
         # Without a commit the visit would look as if its workers kept dying.
-        logger.exception("run %s: visit %s", lease.run_id, lease.visit, extra={"code": "R023"})
+        said = {"run_id": lease.run_id, "visit": lease.visit, "code": "R023"}
+        logger.exception("run %s: visit %s", lease.run_id, lease.visit, extra=said)
         text = f"internal error at visit '{lease.visit}': {hidden(repr(error))}"
         failure = Failure("R023", text, lease.visit.node)
         services.store.runs.close(lease.run_id, "failed", failure)
         return failure.code
     finally:
         working_on.set(None)
-
-
-def _log_fields(delivery: Delivery) -> dict[str, object]:
-    """Return what lines of the log say about the visit that this thread executes."""
-    visit, spans = delivery.visit, delivery.services.spans
-    return {
-        **({} if spans is None else spans.ids(visit, delivery.begun)),
-        "run_id": visit.run_id,
-        "agent": visit.graph.name,
-        "node": visit.node_id,
-        "visit": str(visit.visit_id),
-        "attempt": visit.attempt,
-    }
 
 
 def _count(delivery: Delivery, outcome: Outcome, code: str | None) -> None:

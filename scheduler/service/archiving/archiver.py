@@ -123,6 +123,6 @@ def _stored(trees: Trees, run_ids: Sequence[str]) -> set[str]:
     except Exception as error:
         if len(run_ids) > 1:
             return set[str]().union(*(_stored(trees, [run_id]) for run_id in run_ids))
-        logger.exception("cannot archive run %s", run_ids[0])
+        logger.exception("cannot archive run %s", run_ids[0], extra={"run_id": run_ids[0]})
         trees.note_failure(f"run {run_ids[0]}: {type(error).__name__}: {error}")
         return {*run_ids}

@@ -15,4 +15,4 @@ def time_out_run(tick: Tick, run_id: str) -> None:
     limit_s = tick.store.runs.time_limit_s(run_id)
     failure = Failure("R005", f"the run took longer than its limit of {limit_s:g}s", None)
     if tick.store.runs.close(run_id, "timed_out", failure):
-        logger.info("run %s timed out", run_id)
+        logger.info("run %s timed out", run_id, extra={"run_id": run_id, "code": failure.code})

@@ -99,7 +99,7 @@ class StrandedSweep:
             for run in self._inspector.look(partition, dict.fromkeys(ids, ())):
                 if isinstance(run, snapshot.Unreadable):
                     self._suspects.pop(run.run_id, None)
-                    logger.error("run %s %s", run.run_id, run.text)
+                    logger.error("run %s %s", run.run_id, run.text, extra={"run_id": run.run_id})
                 else:
                     yield run
 
@@ -128,5 +128,6 @@ class StrandedSweep:
             run.run_id,
             "failed" if failure else "repaired",
             "; ".join(each.text for each in lasting),
+            extra={"run_id": run.run_id, "code": failure.code if failure else None},
         )
         return True

@@ -18,4 +18,5 @@ def redeliver_visit(tick: Tick, run_id: str, visit: str) -> None:
             "run %s failed: visit %s lost its worker too often", run_id, visit, extra=said
         )
     else:
-        logger.debug("run %s visit %s: %s", run_id, visit, done)
+        said = {"run_id": run_id, "visit": visit}
+        logger.debug("run %s visit %s: %s", run_id, visit, done, extra=said)
