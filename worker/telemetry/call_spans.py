@@ -13,6 +13,7 @@ from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.worker.telemetry import content
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.model import Begun, Lease
     from sleipnir.scheduler.store.telemetry.facts import Facts
     from sleipnir.scheduler.store.telemetry.run_spans import RunSpans
     from sleipnir.worker.llm.client import Embedded, ModelCallFailed, ModelRequest, Reply, ToolCall
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Mask = Callable[[str], str]
 
 
-class OfVisit(NamedTuple):
+class _OfVisit(NamedTuple):
     """The attempt at a visit that calls, and where it is in a trace."""
 
     run_id: str
@@ -32,7 +33,7 @@ class OfVisit(NamedTuple):
 
 
 class _Call(NamedTuple):
-    of: OfVisit
+    of: _OfVisit
     call: str  # unique in the attempt
     name: str
     times: tuple[float, float]  # begin and end, on the `monotonic` clock
@@ -45,20 +46,21 @@ class CallSpans:
     """Collects the spans of one try of a visit until they count; thread-safe.
 
     Args:
-        root: the root run, "" for the visit's own.
         server_of: says where a model is called.
     """
+
+    __slots__ = ("_begun", "_lease", "_made", "_run_spans", "_searches", "_server_of")
 
     def __init__(
         self,
         run_spans: RunSpans,
-        of: OfVisit,
-        root: str,
+        lease: Lease,
+        begun: Begun,
         server_of: Callable[[str], tuple[str, int] | None],
     ) -> None:
         self._run_spans = run_spans
-        self._of = of
-        self._root = root
+        self._lease = lease
+        self._begun = begun
         self._server_of = server_of
         self._made: list[_Call] = []
         self._searches = 0
@@ -69,7 +71,7 @@ class CallSpans:
         for call in made:
             told = (call.attributes.get(name, "") for name in conventions.CONTENT)
             self._run_spans.pipeline.offer(
-                _Counted(self._run_spans.facts, call, agent, self._root),
+                _Counted(self._run_spans.facts, call, agent, self._begun.context.root),
                 sum(len(str(each)) for each in told),
             )
 
@@ -172,8 +174,16 @@ class CallSpans:
         *,
         is_client: bool = False,
     ) -> None:
-        times = began, monotonic()
-        self._made.append(_Call(self._of, call, name, times, attributes, failed, is_client))
+        begun, times = self._begun, (began, monotonic())
+        of = _OfVisit(
+            self._lease.run_id,
+            begun.run_try,
+            self._lease.visit,
+            begun.attempt,
+            begun.context.trace,
+            begun.context.tracestate,
+        )
+        self._made.append(_Call(of, call, name, times, attributes, failed, is_client))
 
 
 class _Counted(NamedTuple):

@@ -57,16 +57,7 @@ class VisitSpans:
 
     def calls_of(self, lease: Lease, begun: Begun) -> CallSpans:
         """Return what collects the spans of a visit's calls."""
-        context = begun.context
-        of = call_spans.OfVisit(
-            lease.run_id,
-            begun.run_try,
-            lease.visit,
-            begun.attempt,
-            context.trace,
-            context.tracestate,
-        )
-        return call_spans.CallSpans(self._run_spans, of, context.root, self._server_of)
+        return call_spans.CallSpans(self._run_spans, lease, begun, self._server_of)
 
     def committed(
         self, visit: Visit[Any], begun: Begun, outcome: Outcome, code: str | None

@@ -17,7 +17,7 @@ from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench.arena import Arena
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 
-RUNS = 200  # for a sample, as CPU times come in steps of 10 ms
+RUNS = 400  # for a sample, as CPU times come in steps of 10 ms
 NODES = 5
 WARM_UP = 20
 _LOADED_S = 60.0
