@@ -117,10 +117,22 @@ def _rate(ends: Sequence[int], now_ms: int) -> float:
 def batch_report(
     client: Client, spreads: BatchSpreads, name: str
 ) -> types.BatchReportDocument | None:
-    """Return a batch with how it proceeds, and why its newest failed runs failed, by kind."""
+    """Return a batch with how it proceeds; None if there is none of that name."""
     document = batch_page(client.queries, name)
     if document is None:
         return None
+    budgets = limits_document(client)["budgets"]
+    return {
+        **document,
+        **progress_document(client.queries, document, client.queries.now_ms()),
+        "spread": spreads.of(document),
+        "economy": economy_of_batch(client, name),
+        "budget": next((each for each in budgets if each["name"] == f"batch:{name}"), None),
+    }
+
+
+def batch_errors(client: Client, name: str) -> types.BatchErrorsDocument:
+    """Return why the newest failed runs of a batch failed, by kind, the most frequent first."""
     wanted = RunFilter(statuses=frozenset({Status.FAILED}), batch=name)
     found = client.queries.list_runs(wanted, _MOST_FAILED).entries
     reasons = client.queries.errors([run.run_id for run in found])
@@ -130,13 +142,7 @@ def batch_report(
         for index, (_, why) in enumerate(failures)
     )
     times = [run.ended_at or run.created_at for run, _ in failures]
-    budgets = limits_document(client)["budgets"]
     return {
-        **document,
-        **progress_document(client.queries, document, client.queries.now_ms()),
-        "spread": spreads.of(document),
-        "economy": economy_of_batch(client, name),
-        "budget": next((each for each in budgets if each["name"] == f"batch:{name}"), None),
         "errors_of": len(found),
         "errors": [
             _group_document(

@@ -12,7 +12,12 @@ from sleipnir.worker.monitor.access import Role
 from sleipnir.worker.monitor.handlers.acts import AuditHandler, SteerHandler
 from sleipnir.worker.monitor.handlers.agents import AgentApi, AgentPage, AgentsHandler, RunsApi
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
-from sleipnir.worker.monitor.handlers.batches import BatchesHandler, BatchHandler, BatchResults
+from sleipnir.worker.monitor.handlers.batches import (
+    BatchErrorsApi,
+    BatchesHandler,
+    BatchHandler,
+    BatchResults,
+)
 from sleipnir.worker.monitor.handlers.bulk import (
     AgainApi,
     BulkApi,
@@ -169,6 +174,7 @@ ROUTES = (
     SiteRoute("/api/v1/now", NowHandler),
     SiteRoute("/api/v1/batches", BatchesApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/batches/{name}", BatchHandler),
+    SiteRoute("/api/v1/batches/{name}/errors", BatchErrorsApi),
     SiteRoute("/api/v1/batches/{name}/results", BatchResults),
     SiteRoute("/api/v1/agents", AgentsHandler),
     SiteRoute("/api/v1/evaluations", EvaluationsHandler),

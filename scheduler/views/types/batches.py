@@ -110,6 +110,13 @@ class BatchErrorDocument(TypedDict):
     newest_at: str
 
 
+class BatchErrorsDocument(TypedDict):
+    """Why the newest failed runs of a batch failed."""
+
+    errors_of: Annotated[int, about("failed runs examined")]
+    errors: Annotated[list[BatchErrorDocument], about("their failures, grouped")]
+
+
 class BatchEndsDocument(TypedDict):
     at: Annotated[str, about("its beginning")]
     succeeded: int
@@ -139,5 +146,3 @@ class BatchReportDocument(BatchProgressDocument):
         EconomyDocument, about("of the models whose batches its runs wait for: of all runs")
     ]
     budget: BudgetLine | None
-    errors_of: Annotated[int, about("failed runs examined")]
-    errors: Annotated[list[BatchErrorDocument], about("their failures, grouped")]

@@ -114,12 +114,15 @@ def test_a_batch_tells_its_failures_by_what_they_have_in_common(
 
     listed = site.ask("/batches").text
     document = site.ask(f"/api/v1{path}").json
+    errors = site.ask(f"/api/v1{path}/errors").json
     page = site.ask(path).text
 
     assert f'href="{path}"' in listed
     assert "<x>" not in listed + page
-    (group,) = document["errors"]
+    (group,) = errors["errors"]
     assert (group["count"], group["node"], document["succeeded"]) == (3, "print", 1)
+    assert errors["errors_of"] == 3
+    assert site.ask("/api/v1/batches/none/errors").status == 404
     assert "no printer for" in page
     assert site.ask("/batches/none").status == 404
     assert group["first_at"] <= group["newest_at"]
@@ -186,7 +189,7 @@ def test_a_batch_shows_how_its_runs_spread_over_time_and_duration(
     assert spread["cost_usd"] == []
     assert "<title>2023-11-14 22:13:20 UTC: 2 succeeded</title>" in page
     assert "Nothing was paid." in page
-    (group,) = whole["errors"]
+    (group,) = site.ask("/api/v1/batches/night/errors").json["errors"]
     assert (sum(group["by_time"]), len(group["run_ids"])) == (1, 1)
     assert part["read"] < 31
     estimated = sum(each["succeeded"] + each["failed"] for each in part["ends"])

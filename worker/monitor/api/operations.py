@@ -304,6 +304,12 @@ OPERATIONS = (
     Operation("GET", "/api/v1/batches/{name}", "A batch.", batches.BatchReportDocument),
     Operation(
         "GET",
+        "/api/v1/batches/{name}/errors",
+        "Why its newest failed runs failed, by kind.",
+        batches.BatchErrorsDocument,
+    ),
+    Operation(
+        "GET",
         "/api/v1/batches/{name}/results",
         "Its finished runs, newest first, one JSON object per line.",
         "text/plain",

@@ -61,16 +61,19 @@ class BatchHandler(DocumentHandler):
         site = self.site
         found = await site.call(batches.batch_report, site.client, site.spreads, name)
         if found is None:
-            raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
+            raise _unknown(name)
         if self.wants != "html":
             self.give(found)
             return
         chosen = [each for each in self.get_query_arguments("status") if each in _STATUSES]
         now_ms = await site.call(site.client.queries.now_ms)
+        failures = await site.call(batches.batch_errors, site.client, name)
         eta_s = found["eta_s"]
         self.give(
             found,
             **_figures(found),
+            failures=failures,
+            sparks=[spark_svg(each["by_time"], "when they failed") for each in failures["errors"]],
             charts=list(charts_of(found)),
             ends_at=None if eta_s is None else to_rfc3339(round(now_ms + 1_000 * eta_s)),
             statuses=batches.STATUSES,
@@ -94,12 +97,21 @@ def _figures(batch: BatchReportDocument) -> dict[str, Any]:
     failed = batch["failed"] + batch["timed_out"]
     ends = [each["succeeded"] + each["failed"] for each in batch["spread"]["ends"]]
     return {
-        "sparks": [spark_svg(each["by_time"], "when they failed") for each in batch["errors"]],
         "ended": batch["runs"] + batch["removed"] - open_now,
         "failed": failed,
         "unsubmitted": max(0, batch["total"] - batch["runs"] - batch["removed"]),
         "spark": spark_svg(ends[-_SPARK:], "runs that ended, lately"),
     }
+
+
+class BatchErrorsApi(MonitorHandler):
+    """GET /api/v1/batches/NAME/errors"""
+
+    async def get(self, name: str) -> None:
+        client = self.site.client
+        if await self.site.call(batches.batch_page, client.queries, name) is None:
+            raise _unknown(name)
+        self.give_json(await self.site.call(batches.batch_errors, client, name))
 
 
 class BatchResults(MonitorHandler):
@@ -108,7 +120,7 @@ class BatchResults(MonitorHandler):
     async def get(self, name: str) -> None:
         found = await self.site.call(batches.batch_page, self.site.client.queries, name)
         if found is None:
-            raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
+            raise _unknown(name)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Content-Disposition", 'attachment; filename="results.jsonl"')
         lines = self._lines(name)
@@ -120,3 +132,7 @@ class BatchResults(MonitorHandler):
     def _lines(self, name: str) -> Iterator[str]:
         for run, document in ResultLines(self.site.client).of_batch(name):
             yield json.dumps(self.site.masks.masked(document, run), ensure_ascii=False) + "\n"
+
+
+def _unknown(name: str) -> Refused:
+    return Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
