@@ -108,12 +108,8 @@ class Pipeline:
         self._thread.start()
 
     def _run(self) -> None:
-        try:
-            sender = self._exporter = self._exporter or exporter.Exporter(self._samples)
-        except Exception:  # such as a certificate that cannot be read: visits go on
-            logger.exception("no telemetry: the variables OTEL_* cannot be used")
-            return  # the queue fills, and what finds no room is counted
-        while True:
+        sender = self._exporter = self._exporter or self._make_exporter()
+        while sender is not None:
             taken = self._take()
             reports = [report for report, _ in taken]
             try:
@@ -130,6 +126,23 @@ class Pipeline:
                 self._under_way = 0
                 self._content -= sum(content for _, content in taken)
                 self._lost += lost
+
+    def _make_exporter(self) -> Exporter | None:
+        """Return an exporter, as soon as one can be made; None if the process ends before.
+
+        Until then the queue fills, and what finds no room is counted.
+        """
+        is_told = False
+        while True:
+            try:
+                return exporter.Exporter(self._samples)
+            except Exception:  # such as credentials that are not there: visits go on
+                if not is_told:
+                    logger.exception("no telemetry: the variables OTEL_* cannot be used")
+                is_told = True
+            with self._lock:
+                if self._wake.wait_for(lambda: self._is_closing, _EVERY_S):
+                    return None
 
     def _take(self) -> list[tuple[SpanReport, int]]:
         """Wait for reports; return none once all are taken and nothing more is expected."""
