@@ -31,7 +31,7 @@ logger = logging.getLogger("sleipnir.telemetry")
 MOST_WAITING = 2_048
 # Of prompts, replies and results among them, if these are exported.
 MOST_CONTENT = 16 * 1024 * 1024
-_BATCH = 512
+_BATCH = 1_024
 _EVERY_S = 1.0
 CLOSING_S = 2.0
 

@@ -40,8 +40,8 @@ class EndedRun(NamedTuple):
 
     def spans(self) -> Iterator[ExportedSpan]:
         run = self.facts.of(self.run_id, self.run_try)
-        trace, context = run.trace(self.run_id, self.run_try), run.context
-        attributes = _of_agent(self.run_id, run) if context.converses else _of_workflow(run)
+        trace = run.trace(self.run_id, self.run_try)
+        attributes = _of_agent(self.run_id, run) if run.converses else _of_workflow(run)
         attributes["sleipnir.status"] = self.status
         operation = attributes[conventions.OPERATION]
         failure = json.loads(self.failure) if self.failure else None
@@ -55,7 +55,7 @@ class EndedRun(NamedTuple):
             attributes,
             None if failure is None else SpanFailure(failure["code"], failure["message"]),
             list(self._links(run)),
-            shared=[self.facts.common(self.run_id, run.agent, context.root)],
+            shared=[self.facts.common(self.run_id, run.agent, run.root)],
         )
 
     def _links(self, run: RunFacts) -> Iterator[Link]:
@@ -76,7 +76,7 @@ def _of_agent(run_id: str, run: RunFacts) -> dict[str, Value]:
         conventions.OPERATION: conventions.INVOKE_AGENT,
         conventions.AGENT_NAME: run.agent,
         conventions.AGENT_VERSION: run.digest[:_AGENT_VERSION_DIGITS],
-        conventions.CONVERSATION_ID: run.context.session or run_id,
+        conventions.CONVERSATION_ID: run.session or run_id,
     }
 
 
@@ -118,7 +118,7 @@ class InterruptedVisit(NamedTuple):
                 "sleipnir.parked_s": self.parked_ms / 1000,
             },
             SpanFailure("interrupted", "it ended with its run, its step or its map"),
-            shared=[self.facts.common(self.run_id, run.agent, run.context.root)],
+            shared=[self.facts.common(self.run_id, run.agent, run.root)],
         )
 
 
@@ -149,7 +149,7 @@ class ClosedQuestion(NamedTuple):
             self.now_ms,
             {f"sleipnir.{name}": value for name, value in _answered(how)},
             None if how else SpanFailure("timed_out", "not answered in time"),
-            shared=[self.facts.common(self.run_id, run.agent, run.context.root)],
+            shared=[self.facts.common(self.run_id, run.agent, run.root)],
         )
 
 
