@@ -47,6 +47,8 @@ TESTS = (
 )
 # On a cluster; the others are about names, or settings, that a single server has.
 CLUSTER_TESTS = (
+    "archive",
+    "archive_faults",
     "async_client",
     "failing_commands",
     "frozen_workers",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from sleipnir.scheduler.store.machines import Machines
 from tests.support.command_line import Sleipnir
 from tests.support.pages import blocks
 from tests.support.processes import children_of, is_alive
@@ -194,3 +195,18 @@ def test_the_engine_logs_runs_on_request(tmp_path: Path) -> None:
     log = (tmp_path / "up.log").read_text()
     assert "[graph:echo] run " in log
     assert "superuser" not in log
+
+
+def test_a_worker_that_is_stopped_while_it_starts_is_not_taken_for_lost(
+    sleipnir: Sleipnir, redis_client: redis.Redis
+) -> None:
+    machines = Machines(redis_client)
+    worker = sleipnir.start("worker")
+    wait_until(machines.workers, "it is announced, before it takes messages")
+
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=90)
+
+    assert worker.returncode == 0
+    assert machines.live_and_lost() == ([], [])
+    assert not machines.any_work()

@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import resource
+import signal
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -31,7 +32,7 @@ from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import machine_queue, named_queue
-from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.store.telemetry.run_spans import figures_of
 from sleipnir.worker.celery.app import make_app, register_visits
@@ -44,7 +45,7 @@ from sleipnir.worker.executors import EXECUTORS, import_executors
 from sleipnir.worker.process.carriage import Carriage
 from sleipnir.worker.process.draining import Draining
 from sleipnir.worker.process.eviction import evict_unused
-from sleipnir.worker.process.heartbeat import announce
+from sleipnir.worker.process.heartbeat import Heartbeat
 from sleipnir.worker.process.reporting import Reporting
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.sandbox.programs import adopt_orphans, end_all, marks
@@ -199,7 +200,7 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
     if reports_to is not None:
         reporting.start(reports_to)
     draining = Draining(settings, services.leases)
-    known, app = _make_app(services, reporting.pulse, draining)
+    heartbeat = _heartbeat(services, reporting.pulse, draining)
     Carriage(services).start()
     # A worker that hangs is ended, so that its visits are redelivered as if it had died.
     Watched(2 * settings.lease_s, marks())
@@ -213,13 +214,16 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
         endings[-1].start()
 
     def end() -> None:
-        _drain(services, scheduler, temporary, known, draining)
+        _drain(services, scheduler, temporary, heartbeat, draining)
         reporting.tell()
         logging.shutdown()
         # Celery's own shutdown is slow; nothing is lost, as everything that matters is in Redis.
         os._exit(draining.exit_code)
 
-    _start(app, known.name)
+    # Celery hears it only once it has begun: a worker that is announced must not end unheard.
+    signal.signal(signal.SIGTERM, lambda *_: drain())
+    heartbeat.start()
+    _start(_make_app(services), heartbeat.name)
     # Nor must it come first, if it is quick for once.
     for ending in endings:
         ending.join()
@@ -232,22 +236,31 @@ def _start_scheduler(store: RunStore) -> Scheduler:
     return started
 
 
-def _make_app(services: Services, pulse: Pulse, draining: Draining) -> tuple[WorkerState, Celery]:
-    """Return this worker as it is announced, and its app, which runs visits."""
+def _heartbeat(services: Services, pulse: Pulse, draining: Draining) -> Heartbeat:
+    settings = services.settings
+    machines = Machines(services.store.client)
+    pinned = _takes_pinned(settings)
+    return Heartbeat(machines, settings, services.leases, pulse, draining, with_queue=pinned)
+
+
+def _takes_pinned(settings: Settings) -> bool:
+    """Return whether runs may be pinned: with a private Redis all workers are on one machine."""
+    assert settings.redis_url is not None
+    return not is_private(settings.redis_url)
+
+
+def _make_app(services: Services) -> Celery:
+    """Return this worker's app, which runs visits."""
     settings = services.settings
     assert settings.redis_url is not None
     queues = list[str]()
-    # With a private Redis all workers are on this machine.
-    pinned = not is_private(settings.redis_url)
     for each in dict.fromkeys(settings.queues):
         queues.append(named_queue(each))
-        if pinned:
+        if _takes_pinned(settings):
             queues.append(machine_queue(settings.machine_name, each))
-    machines = Machines(services.store.client)
-    known = announce(machines, settings, services.leases, pulse, draining, with_queue=pinned)
     app = make_app(settings.broker_url or settings.redis_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, services))
-    return known, app
+    return app
 
 
 def _start(app: Celery, name: str) -> None:
@@ -297,7 +310,7 @@ def _drain(
     services: Services,
     scheduler: Scheduler | None,
     temporary: OwnDirectory,
-    known: WorkerState,
+    heartbeat: Heartbeat,
     draining: Draining,
 ) -> None:
     """Give running visits time to finish, requeue the others, and leave nothing behind."""
@@ -325,6 +338,6 @@ def _drain(
     temporary.close()
     if services.spans is not None:
         services.spans.close()
-    # Last, as heartbeats go on; if it fails, the worker is taken for lost within seconds.
+    # Last: until then it is at work; if it fails, the worker is taken for lost within seconds.
     with suppress(RedisError):
-        Machines(services.store.client).leave(known)
+        heartbeat.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from math import inf
@@ -26,50 +27,79 @@ _EVERY_S = 5.0
 _LOOKS_EVERY_S = 1.0
 
 
-def announce(
-    machines: Machines,
-    settings: Settings,
-    leases: Leases,
-    pulse: Pulse,
-    draining: Draining,
-    *,
-    with_queue: bool,
-) -> WorkerState:
-    """Announce this worker periodically, from a thread of its own, while the process lives.
+class Heartbeat:
+    """Announces this worker periodically, from a thread of its own, until it ends.
 
-    Returns its first record. Runs that need a directory of one machine are pinned to it only while
-    it is announced.
+    Runs that need a directory of one machine are pinned to it only while it is announced.
 
     Args:
         draining: hears what Redis answers.
         with_queue: whether this worker takes such runs.
     """
-    state = partial(_state, settings, leases, monotonic(), _version())
-    announced, announced_at, present_at = state(), -inf, -inf
 
-    def beat() -> None:
-        nonlocal announced, announced_at, present_at
-        draining.tend()
-        now = state()
-        changed = (now.busy > 0, now.draining) != (announced.busy > 0, announced.draining)
-        if not changed and monotonic() - announced_at < _EVERY_S:
+    def __init__(
+        self,
+        machines: Machines,
+        settings: Settings,
+        leases: Leases,
+        pulse: Pulse,
+        draining: Draining,
+        *,
+        with_queue: bool,
+    ) -> None:
+        self._machines = machines
+        self._pulse = pulse
+        self._draining = draining
+        self._with_queue = with_queue
+        self._state = partial(_state, settings, leases, monotonic(), _version())
+        self._announced = self._state()
+        self._announced_at = self._present_at = -inf
+        # Held while Redis is told: a beat on its way would bring back a worker that has ended.
+        self._telling = threading.Lock()
+        self._has_ended = False
+
+    @property
+    def name(self) -> str:
+        return self._announced.name
+
+    def start(self) -> None:
+        """Announce this worker, and go on doing so."""
+        self._beat()
+        repeat(self._beat, _LOOKS_EVERY_S, "machine-heartbeat")
+
+    def end(self) -> None:
+        """Record that this worker has ended; it is announced no more.
+
+        Raises:
+            RedisError: it will be taken for lost.
+        """
+        with self._telling:
+            self._has_ended = True
+            self._machines.leave(self._announced)
+
+    def _beat(self) -> None:
+        self._draining.tend()
+        now, before = self._state(), self._announced
+        changed = (now.busy > 0, now.draining) != (before.busy > 0, before.draining)
+        if not changed and monotonic() - self._announced_at < _EVERY_S:
             return
+        with self._telling:
+            if not self._has_ended:
+                self._tell(now)
+
+    def _tell(self, now: WorkerState) -> None:
         try:
-            with pulse.calling():
-                if monotonic() - present_at < PRESENT_EVERY_S:
-                    asked = machines.beat(now, with_queue=with_queue)
+            with self._pulse.calling():
+                if monotonic() - self._present_at < PRESENT_EVERY_S:
+                    asked = self._machines.beat(now, with_queue=self._with_queue)
                 else:
-                    asked = machines.announce(now, with_queue=with_queue)
-                    present_at = monotonic()
-            draining.follow(asked)
+                    asked = self._machines.announce(now, with_queue=self._with_queue)
+                    self._present_at = monotonic()
+            self._draining.follow(asked)
         except RedisError as error:
             logger.debug("cannot publish the worker's heartbeat: %s", error)
-            present_at = -inf
-        announced, announced_at = now, monotonic()
-
-    beat()
-    repeat(beat, _LOOKS_EVERY_S, "machine-heartbeat")
-    return announced
+            self._present_at = -inf
+        self._announced, self._announced_at = now, monotonic()
 
 
 def _state(
