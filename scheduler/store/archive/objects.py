@@ -6,15 +6,21 @@ They are in a directory, or anywhere fsspec can write.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from sleipnir.scheduler.errors import ArchiveFailed, ObjectMissing
 from sleipnir.scheduler.process.shared_files import SharedFiles
+from sleipnir.scheduler.process.timed_requests import TimedRequests
 
 # Nothing larger is ever read: the parts of a run have limits, and shrink.
 MOST_BYTES: Final = 512 * 1024 * 1024
+# For a request to a URL.
+TIMEOUT_S: Final = 20.0
+
+T = TypeVar("T")
 
 
 class Objects(SharedFiles):
@@ -22,10 +28,15 @@ class Objects(SharedFiles):
 
     Args:
         url: a path, or a URL of fsspec.
+        timeout_s: for a request to a URL.
     """
 
     _SETTING = "archive"
     _FAILED = ArchiveFailed
+
+    def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
+        super().__init__(url)
+        self._requests = TimedRequests(timeout_s)
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a new object; return False if there is one.
@@ -42,7 +53,8 @@ class Objects(SharedFiles):
             except FileExistsError:
                 return False
             except FileNotFoundError:  # the first of its day
-                self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+                folder = path.rpartition("/")[0]
+                self._ask(lambda: self._files.makedirs(folder, exist_ok=True))
                 self._create(path, data)
                 if self._is_directory:
                     for directory in Path(path).parents[1 : 1 + name.count("/")]:
@@ -65,7 +77,11 @@ class Objects(SharedFiles):
         if self._is_directory:
             _write(Path(path), data)
         else:
-            self._files.pipe_file(path, data, mode="create")
+            self._ask(lambda: self._files.pipe_file(path, data, mode="create"))
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        """Return what the store answers to a request; a directory is just asked."""
+        return request() if self._is_directory else self._requests.ask(request)
 
     @property
     def _is_directory(self) -> bool:
@@ -91,7 +107,8 @@ class Objects(SharedFiles):
 
     def _read(self, path: str, most_bytes: int) -> bytes:
         if not self._is_directory:
-            return self._files.cat_file(path, start=0, end=most_bytes)  # type: ignore[no-any-return] # of fsspec
+            found: bytes = self._ask(lambda: self._files.cat_file(path, start=0, end=most_bytes))
+            return found
         with Path(path).open("rb") as opened:  # a third of the time that fsspec takes
             return opened.read(min(os.fstat(opened.fileno()).st_size, most_bytes))
 
@@ -103,9 +120,10 @@ class Objects(SharedFiles):
         """
         with self._translating_errors():
             try:
-                return int(1000 * self._files.modified(self._path(name)).timestamp())
+                written = self._ask(lambda: self._files.modified(self._path(name)))
             except (FileNotFoundError, NotImplementedError):
                 return None
+            return int(1000 * written.timestamp())
 
     def remove(self, name: str) -> None:
         """Remove an object, if it is there.
@@ -114,7 +132,7 @@ class Objects(SharedFiles):
             ArchiveFailed: it cannot be removed.
         """
         with self._translating_errors(), suppress(FileNotFoundError):
-            self._files.rm_file(self._path(name))
+            self._ask(lambda: self._files.rm_file(self._path(name)))
 
     def names(self, prefix: str) -> list[str]:
         """Return the names of what is directly in a directory, sorted; of directories too.
@@ -124,7 +142,7 @@ class Objects(SharedFiles):
         """
         with self._translating_errors():
             try:
-                found = self._files.ls(self._path(prefix), detail=False)
+                found = self._ask(lambda: self._files.ls(self._path(prefix), detail=False))
             except FileNotFoundError:
                 return []
         return sorted(path.rstrip("/").rpartition("/")[2] for path in found)

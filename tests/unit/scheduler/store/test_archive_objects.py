@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
+from typing import Any, ClassVar
 from uuid import uuid4
 
+import fsspec
 import pytest
+from fsspec import AbstractFileSystem
 
 from sleipnir.scheduler.errors import ArchiveFailed, ObjectMissing
 from sleipnir.scheduler.store.archive.objects import Objects
@@ -69,6 +74,40 @@ def test_a_place_that_nobody_can_write_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ArchiveFailed, match=r"archive \(archive\): "):
         Objects(str(tmp_path / "archive")).create(NAME, b"")
+
+
+class Silent(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """A store that takes requests, and never answers."""
+
+    protocol = "silent"
+    ends: ClassVar[Event]
+
+    def cat_file(self, *_arguments: Any, **_options: Any) -> None:
+        Silent.ends.wait()
+
+    ls = modified = pipe_file = rm_file = cat_file
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda objects: objects.create(NAME, b"x"),
+        lambda objects: objects.read(NAME),
+        lambda objects: objects.written_ms(NAME),
+        lambda objects: objects.names("runs"),
+        lambda objects: objects.remove(NAME),
+    ],
+)
+def test_a_store_that_does_not_answer_holds_nobody_up(
+    request_of: Callable[[Objects], object],
+) -> None:
+    fsspec.register_implementation("silent", Silent, clobber=True)
+    Silent.ends = Event()
+
+    with pytest.raises(ArchiveFailed, match=r"silent://archive \(archive\): it does not answer"):
+        request_of(Objects("silent://archive", timeout_s=0.01))
+
+    Silent.ends.set()
 
 
 def test_a_full_disk_leaves_no_part_of_an_object(tmp_path: Path) -> None:
