@@ -36,33 +36,42 @@ _KEEPING = (None, "overwrite")
 class NoSuchMap(SleipnirError):
     """The run has no items of a map with that name."""
 
-    def __init__(self, run_id: str, node: str) -> None:
-        super().__init__(f"run {run_id} has no items of a map '{node}'")
+    def __init__(self, run_id: str, node: str, step: int) -> None:
+        super().__init__(f"run {run_id} has no items of a map '{node}' in step {step}")
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlace:
+    """A visit of a map."""
+
+    node: str
+    step: int
 
 
 def items_document(
     client: Client,
     run: Run,
-    node: str,
+    place: MapPlace,
     *,
     state: str | None = None,
     cause: str | None = None,
     after: int | None = None,
     limit: int,
 ) -> types.ItemsDocument:
-    """Return a map's items: counts by state, reasons of failures, and a page of items.
+    """Return the items of a map's visit: counts by state, reasons of failures, a page of items.
 
     Args:
         state: only items in this state; `cause`: only those that failed for it.
         after: the index of the previous page's last item.
 
     Raises:
-        NoSuchMap: the node has not begun, or is not a map.
+        NoSuchMap: the node has no visit there, or is not a map.
     """
+    node = place.node
     try:
-        items = client.queries.map_items(run, node)
+        items = client.queries.map_items(run, node, place.step)
     except KeyError:
-        raise NoSuchMap(run.run_id, node) from None
+        raise NoSuchMap(run.run_id, node, place.step) from None
     counts: Counter[str] = Counter(item.state for item in items)
     failures = (
         OneFailure(item.index, _CODE, node, item.reason)
@@ -79,6 +88,7 @@ def items_document(
     page = list(islice(wanted, limit + 1))
     return {
         "map": node,
+        "step": place.step,
         "total": len(items),
         "counts": {each: counts[each] for each in ITEM_STATES},
         "failures": grouped(failures)[:_MOST_GROUPS],
@@ -94,27 +104,30 @@ def _failed_for(item: MapItem, node: str, cause: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _MapVisit:
-    """The visit of a map that items are shown of."""
+    """What a visit of a map read and wrote."""
 
     state: dict[str, Any] | None  # that it read; None if it is no longer stored separately
     checkpoint: Checkpoint | None  # None if it has not ended
 
 
 def item_document(
-    client: Client, run: Run, graph: Graph, node_id: str, index: int
+    client: Client, run: Run, graph: Graph, place: MapPlace, index: int
 ) -> types.ShownItemDocument:
-    """Return an item of a map that has begun.
+    """Return an item of a map's visit that has begun.
 
     Raises:
         IndexError: the map has no such item.
     """
-    node = graph.nodes[node_id]
+    node = graph.nodes[place.node]
     assert isinstance(node, MapNode)
-    items = client.queries.map_items(run, node_id)
+    items = client.queries.map_items(run, place.node, place.step)
     if index >= len(items):
-        raise IndexError(f"map '{node_id}' has no item {index}; the last one is {len(items) - 1}")
-    is_open, text = client.queries.open_map_result(run, node_id, index)
-    visit = _visit(client, run, node_id, is_open=is_open)
+        message = f"map '{place.node}' has no item {index}; the last one is {len(items) - 1}"
+        raise IndexError(message)
+    text = None
+    if place.step == run.step:
+        _, text = client.queries.open_map_result(run, place.node, index)
+    visit = _visit(client, run, place)
     values = _values(node, visit, len(items))
     known: types.KnownItemDocument = {} if values is None else {"value": values[index]}
     if text is not None:
@@ -128,30 +141,26 @@ def item_document(
 
 
 def item_values_document(
-    client: Client, run: Run, graph: Graph, node_id: str, indexes: Sequence[int]
+    client: Client, run: Run, graph: Graph, place: MapPlace, indexes: Sequence[int]
 ) -> types.ItemValuesDocument:
-    """Return the values of items of a map that has begun, in their order."""
-    node = graph.nodes[node_id]
+    """Return the values of items of a map's visit that has begun, in their order."""
+    node = graph.nodes[place.node]
     assert isinstance(node, MapNode)
-    total = len(client.queries.map_items(run, node_id))
-    is_open, _ = client.queries.open_map_result(run, node_id, 0)
-    values = _values(node, _visit(client, run, node_id, is_open=is_open), total)
+    total = len(client.queries.map_items(run, place.node, place.step))
+    values = _values(node, _visit(client, run, place), total)
     return {"values": None if values is None else [values[index] for index in indexes]}
 
 
-def _visit(client: Client, run: Run, node_id: str, *, is_open: bool) -> _MapVisit:
-    """Return the map's open visit, or else its last one; reads the history once."""
+def _visit(client: Client, run: Run, place: MapPlace) -> _MapVisit:
+    """Return what a map's visit read, and what it wrote; reads the history up to there."""
     state: dict[str, Any] = {}
     is_whole = True
-    last = _MapVisit(None, None)
     for checkpoint in client.queries.checkpoints(run.run_id):
-        if is_open and checkpoint.step >= run.step:
-            break
-        if "branch" in checkpoint.nodes.get(node_id, {}):
-            last = _MapVisit(dict(state) if is_whole else None, checkpoint)
+        if checkpoint.step == place.step:
+            return _MapVisit(state if is_whole else None, checkpoint)
         state.update(checkpoint.writes)
         is_whole = not checkpoint.folded
-    return _MapVisit(state if is_whole else None, None) if is_open else last
+    return _MapVisit(state if is_whole else None, None)
 
 
 def _values(node: MapNode, visit: _MapVisit, total: int) -> list[Any] | None:
@@ -238,7 +247,8 @@ def _item_sums(
     client: Client, run: Run, node: str | None, item: int
 ) -> Iterator[types.ModelSumDocument]:
     """Yield what an item of each map has spent in the map's last visit."""
-    for map_node, branch in client.queries.maps(run).items():
+    for map_node, begun in client.queries.maps(run).items():
+        branch = begun.branch
         items = client.queries.map_items(run, map_node)
         found = items[item] if item < len(items) else None
         if found is None or not found.usage or node not in (None, map_node, branch, *found.nodes):

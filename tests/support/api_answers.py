@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from sleipnir.worker.monitor.api.openapi import openapi_document
 
-_PARTS = {"visit": r".+", "name": r"[^/]+", "agent": r"[^/]+"}
+_PARTS = {"step": r"[0-9]+", "map": r"[^/]+", "visit": r".+", "name": r"[^/]+", "agent": r"[^/]+"}
 _JSON = "application/json"
 
 

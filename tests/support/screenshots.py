@@ -107,7 +107,7 @@ def _shots(run_id: str) -> Mapping[str, str]:
     return {
         "now": "/now",
         "graph": f"{run}/graph?node=each",
-        "items": f"{run}/items?map=each&state=failed&item={_UNREADABLE[0]}",
+        "items": f"{run}/items/1/each?state=failed&item={_UNREADABLE[0]}",
         "model": f"{run}/model?node=summarise&item={_UNREADABLE[0]}",
     }
 

@@ -73,7 +73,7 @@ def monitor(arena: Arena, rounds: int) -> Iterator[Row]:
     yield from _watched_map(arena, server, mapped)
     large = _large(arena)
     of_large = f"run of {MANY_NODES} nodes, {_STEPS} steps"
-    graph, items = f"/runs/{large}/graph", f"/runs/{mapped}/items?map=map"
+    graph, items = f"/runs/{large}/graph", f"/runs/{mapped}/items/1/map"
     first = [server.get(graph)]
     yield row(f"run of {MANY_NODES} nodes, first drawing", "page", 1, first, None)
     lists = {**_LISTS, "runs, next page": f"/runs?cursor={server.cursor()}"}

@@ -64,7 +64,7 @@ from sleipnir.worker.monitor.handlers.questions.inbox import (
     InboxHandler,
     QuestionPage,
 )
-from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
+from sleipnir.worker.monitor.handlers.run import RunApi, RunItemsApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.schedules.api import (
     ScheduleActsApi,
@@ -104,9 +104,12 @@ _PARTS = {
     "file": r"([^/]+)",
     "agent": r"([^/]+)",
     "name": r"([^/]+)",
+    "map": r"([^/]+)",
     "token": r"([A-Za-z0-9_-]{43})",
     "prefix": r"([^/]+)",
     "tab": r"([a-z]+)",
+    "items": r"(items)",
+    "step": r"([0-9]{1,9})",
     "part": r"([a-z.]+)",
 }
 
@@ -138,6 +141,7 @@ ROUTES = (
     SiteRoute("/sign-out", SignOutHandler, {"GET": None, "POST": None}),
     SiteRoute("/runs", RunsPage),
     SiteRoute("/runs/{run_id}/{verb}", SteerHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/runs/{prefix}/{items}/{step}/{map}", RunPage),
     SiteRoute("/runs/{prefix}[/{tab}]", RunPage),
     SiteRoute("/now", NowHandler),
     SiteRoute("/batches", BatchesHandler),
@@ -231,6 +235,7 @@ ROUTES = (
     SiteRoute("/api/v1/tally", TallyApi),
     SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/api/v1/runs/{run_id}/items/{step}/{map}", RunItemsApi),
     SiteRoute("/api/v1/runs/{run_id}[/{part}]", RunApi),
     SiteRoute("/mcp", McpHandler, {"POST": Role.OPERATE}),
     SiteRoute("/v1/models", ModelsHandler),

@@ -6,8 +6,8 @@ from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.store.keys import HOOKS, TRIGGERS, schedules_key
 from sleipnir.scheduler.store.queries.batches import BatchQueries
 from sleipnir.scheduler.store.queries.engine import EngineQueries
-from sleipnir.scheduler.store.queries.histories import HistoryQueries
 from sleipnir.scheduler.store.queries.lists import ListQueries
+from sleipnir.scheduler.store.queries.maps import MapQueries
 from sleipnir.scheduler.store.queries.narration import NarrationQueries
 from sleipnir.scheduler.store.queries.questions import QuestionQueries
 from sleipnir.scheduler.store.queries.sessions import SessionQueries
@@ -17,7 +17,7 @@ class RunQueries(
     ListQueries,
     BatchQueries,
     QuestionQueries,
-    HistoryQueries,
+    MapQueries,
     NarrationQueries,
     SessionQueries,
     EngineQueries,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,6 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.process.packing import unpack
 from sleipnir.scheduler.runs.history import Moment, moment_after
 from sleipnir.scheduler.runs.ids import VisitId
-from sleipnir.scheduler.runs.item_ways import NodeSums
-from sleipnir.scheduler.runs.map_items import MapItem, items_of, sum_fields, sums_so_far, unpacked
 from sleipnir.scheduler.runs.model import Checkpoint, Run
 from sleipnir.scheduler.runs.step import StepVisit, StoredVisit, step_visit
 from sleipnir.scheduler.store.keys import run_key
@@ -20,14 +17,12 @@ from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.runs.documents import ProgressDocument
+    pass
 
 # Checkpoints per read; each may hold several megabytes.
 _AT_ONCE = 50
 # What tells an attempt of a visit from others, in entries of logs and transcripts.
 _ATTEMPT = ("try", "step", "node", "index", "attempt")
-# Of a map that has begun.
-_HEAD = ("branch", "total", "next")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +105,6 @@ class HistoryQueries(Queries):
         """Return the number of committed super-steps."""
         return max(0, int(self._parts.llen(run_key("history", run_id))) - 1)
 
-    def map_progress(self, run_id: str, visits: Sequence[str]) -> list[ProgressDocument | None]:
-        """Return `done` and `total` items of running maps; None if nothing is stored of a map."""
-        with self._parts.pipeline(transaction=False) as pipe:
-            for visit in visits:
-                pipe.hmget(run_key("map", f"{run_id} {visit}"), "done", "total")
-            answers = pipe.execute()
-        return [
-            None if total is None else {"done": int(done or 0), "total": int(total)}
-            for done, total in answers
-        ]
-
     def last_step(self, run: Run) -> LastStep:
         """Return a run's current step with the times of its visits, also after the run's end."""
         with self._parts.pipeline(transaction=False) as pipe:
@@ -173,72 +157,6 @@ class HistoryQueries(Queries):
         Entries have `at` (ms), `step`, `node`, `index`, `stream` and `text`.
         """
         return self.log_part(run_id).entries
-
-    def map_items(self, run: Run, node: str) -> list[MapItem]:
-        """Return the items of a map: of its running visit, or else of its last one.
-
-        Raises:
-            KeyError: the node has not begun, or is not a map.
-        """
-        live = self._parts.hgetall(run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}"))
-        if live:
-            return items_of(live)
-        for checkpoint in reversed(self.history(run.run_id)):
-            branch = checkpoint.nodes.get(node, {}).get("branch")
-            if branch is not None:
-                return unpacked(branch["items"], branch["id"])
-        raise KeyError(node)
-
-    def sums_of_maps(self, run: Run, nodes: Sequence[str]) -> dict[str, NodeSums]:
-        """Return what the nodes of chains took so far, of those maps that have not ended.
-
-        Neither items nor results are read, which may be large.
-
-        Args:
-            nodes: of the run's current step.
-        """
-        keys = [run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}") for node in nodes]
-        heads = self._of_maps(keys, [_HEAD] * len(keys))
-        live = [(key, head) for key, head in zip(keys, heads, strict=True) if len(head) == 3]
-        wanted = [sum_fields(int(head["total"])) for _, head in live]
-        took = self._of_maps([key for key, _ in live], wanted)
-        sums: defaultdict[str, NodeSums] = defaultdict(NodeSums)
-        for (_, head), fields in zip(live, took, strict=True):
-            for node, each in sums_so_far(head | fields).items():
-                sums[node] = sums[node].plus(each)
-        return dict(sums)
-
-    def _of_maps(
-        self, keys: Sequence[str], wanted: Sequence[Sequence[str]]
-    ) -> list[dict[str, str]]:
-        """Return the fields that each hash has, of those that are wanted of it."""
-        with self._parts.pipeline(transaction=False) as pipe:
-            for key, names in zip(keys, wanted, strict=True):
-                pipe.hmget(key, names)
-            answers = pipe.execute()
-        return [
-            {name: text for name, text in zip(names, texts, strict=True) if text is not None}
-            for names, texts in zip(wanted, answers, strict=True)
-        ]
-
-    def maps(self, run: Run) -> dict[str, str]:
-        """Return the map nodes that have begun, each with the node of its items."""
-        found = {}
-        for checkpoint in self.checkpoints(run.run_id):
-            for node, timing in checkpoint.nodes.items():
-                if "branch" in timing:
-                    found[node] = str(timing["branch"]["id"])
-        with self._parts.pipeline(transaction=False) as pipe:
-            for node in run.frontier:
-                pipe.hget(run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}"), "branch")
-            live = dict(zip(run.frontier, pipe.execute(), strict=True))
-        return found | {node: branch for node, branch in live.items() if branch is not None}
-
-    def open_map_result(self, run: Run, node: str, index: int) -> tuple[bool, str | None]:
-        """Return whether a map is open, and the result that it keeps of an ended item, as JSON."""
-        key = run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}")
-        total, result = self._parts.hmget(key, "total", f"result:{index}")
-        return total is not None, result
 
     def turns(self, run_id: str, visit: str) -> list[dict[str, Any]]:
         """Return what is recorded of an open visit's conversation (conversation/transcript.py)."""

@@ -567,6 +567,7 @@ class FailureGroupDocument(TypedDict):
 
 class ItemsDocument(TypedDict):
     map: str
+    step: Annotated[int, about("of the map's visit that they are of")]
     total: int
     counts: dict[str, int]
     failures: list[FailureGroupDocument]

@@ -15,7 +15,7 @@ def test_every_address_of_the_api_is_told_and_no_other(site: ServedSite) -> None
     document = site.ask("/api/v1/openapi.json").json
     routes = [route for route in ROUTES if route.path.startswith("/api/v1/")]
     told = {
-        (method.upper(), re.sub(r"\{\w+\}", "0123456789abcdef", path))
+        (method.upper(), re.sub(r"\{\w+\}", "0123456789abcdef", path.replace("{step}", "1")))
         for path, operations in document["paths"].items()
         for method in operations
     }

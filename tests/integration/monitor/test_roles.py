@@ -36,6 +36,14 @@ nodes:
   s: {type: script, script: s.sh, next: z}
   z: {type: end}
 """
+MAPS = """
+initial_state: {words: [a, b]}
+start: each
+nodes:
+  each: {type: map, over: "{{words}}", as: word, branch: s, collect_into: found, next: z}
+  s: {type: script, script: s.sh}
+  z: {type: end}
+"""
 
 
 class Control(NamedTuple):
@@ -96,6 +104,8 @@ def walk(site: ServedSite, role: str, first: set[str]) -> set[Control]:
         path = new.pop()
         known.add(path)
         answer = site.ask(path, headers=basic(role, "secret") | {"Accept": "text/html"})
+        if "Location" in answer.headers:
+            found.add(answer.headers["Location"].partition("?")[0])
         if not answer.headers.get("Content-Type", "").startswith("text/html"):
             continue
         page = Controls(path)
@@ -108,6 +118,7 @@ def walk(site: ServedSite, role: str, first: set[str]) -> set[Control]:
 def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers) -> None:
     engine.finish(FAILS, {"s.sh": "exit 3"}, batch="b")
     engine.finish(ASKS)
+    engine.finish(MAPS, {"s.sh": "exit 0"})
     engine.client.schedules.create("nightly", {"agent": "tested", "every": "1d"})
     for name, enabled in (("ops", True), ("off", False)):
         hook = Hook(name, "https://ops.example", ENDS, disabled=None if enabled else "for now")

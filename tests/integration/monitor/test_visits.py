@@ -36,8 +36,8 @@ def test_a_failed_item_leads_to_its_model_call(
     base = f"/runs/{run.run_id}"
 
     graph = site.ask(f"{base}?node=each").text
-    failed = site.ask(f"{base}/items?map=each&state=failed").text
-    items = site.ask(f"/api/v1{base}/items?map=each").json
+    failed = site.ask(f"{base}/items/1/each?state=failed").text
+    items = site.ask(f"/api/v1{base}/items/1/each").json
     call = site.ask(f"{base}/model?node=ask&item=2").text
     model = site.ask(f"/api/v1{base}/model").json
 
@@ -49,30 +49,30 @@ def test_a_failed_item_leads_to_its_model_call(
     assert (items["states"], [item["index"] for item in items["items"]]) == ("ddfd", [0, 1, 2, 3])
     assert [group["first"] for group in items["failures"]] == [2]
     row = failed.partition('class="whole-row"')[2].partition("</tr>")[0]
-    assert '&amp;item=2#items"' in row
+    assert 'item=2#items"' in row
     assert "star &lt;1&gt;" in row
     assert 'class="whole-row"' not in failed.partition("</tr>")[2].partition("</tr>")[2]
-    panel = site.ask(f"{base}/items?map=each&item=2").text.partition("<aside")[2]
+    panel = site.ask(f"{base}/items/1/each?item=2").text.partition("<aside")[2]
     assert panel.index("produced no output") < panel.index("Tell of star &lt;1&gt;.")
-    assert f'href="{base}/model?node=ask&amp;item=2"' in panel
+    assert f'href="{base}/model?node=ask&amp;item=2&amp;step=1"' in panel
     cause = items["failures"][0]["cause"]
     assert f"cause={cause}#items" in failed
-    alike = site.ask(f"/api/v1{base}/items?map=each&cause={cause}&item=2").json
+    alike = site.ask(f"/api/v1{base}/items/1/each?cause={cause}&item=2").json
     assert [item["index"] for item in alike["items"]] == [2]
     assert (alike["chosen"]["known"]["value"], alike["chosen"]["item"]["state"]) == (
         "star <1>",
         "failed",
     )
-    assert site.ask(f"/api/v1{base}/items?map=each&cause=other").json["items"] == []
+    assert site.ask(f"/api/v1{base}/items/1/each?cause=other").json["items"] == []
     assert "Tell of star &lt;1&gt;." in call
     assert "It is round" not in call
     assert ">1 call, " in call
     assert (model["sums"][0]["node"], model["sums"][0]["calls"]) == ("ask", 4)
     assert "It is &lt;b&gt;bright" in site.ask(f"{base}/model").text
     assert "- {&quot;text&quot;: &quot;It is &lt;b&gt;bright" in site.ask(f"{base}/model").text
-    assert site.ask(f"{base}/items?map=nothing").status == 200
-    assert site.ask(f"/api/v1{base}/items?map=nothing").status == 404
-    assert site.ask(f"/api/v1{base}/items?map=each&state=happy").status == 400
+    assert site.ask(f"{base}/items/1/nothing").status == 404
+    assert site.ask(f"/api/v1{base}/items/1/nothing").status == 404
+    assert site.ask(f"/api/v1{base}/items/1/each?state=happy").status == 400
 
 
 def test_an_item_is_shown_with_its_value_and_its_result(
@@ -81,11 +81,11 @@ def test_an_item_is_shown_with_its_value_and_its_result(
     server.when("star", says(""))
     server.script.add(says("It is <b>bright</b>."), says("It is round."), says("It is wide."))
     run_id = engine.submit(MAP)
-    base = f"/runs/{run_id}/items?map=each"
+    base = f"/runs/{run_id}/items/1/each"
     engine.work_once()  # the map
     engine.work_once()  # its first item
 
-    ended, begun = (item_part(site.ask(f"{base}&item={index}").text) for index in (0, 1))
+    ended, begun = (item_part(site.ask(f"{base}?item={index}").text) for index in (0, 1))
 
     table = site.ask(base).text
 
@@ -94,18 +94,18 @@ def test_an_item_is_shown_with_its_value_and_its_result(
     assert begun == ["moon", "None: the item has not ended."]
 
     engine.drive()
-    page = site.ask(f"{base}&item=0").text
-    failed, last = (item_part(site.ask(f"{base}&item={index}").text) for index in (2, 3))
+    page = site.ask(f"{base}?item=0").text
+    failed, last = (item_part(site.ask(f"{base}?item={index}").text) for index in (2, 3))
 
     assert re.findall(r'<td [^>]*class="text">([^<]+)</td>', page)[:2] == VALUES[:2]
     assert page.index("Why items failed") < page.index('class="wall"') < page.index("<table")
-    assert 'map=each&amp;state=failed&amp;after=1&amp;item=2#items">item' in page
+    assert '?state=failed&amp;after=1&amp;item=2#items">item' in page
     assert item_part(page) == ended
-    assert 'href="?map=each&amp;item=0#items" aria-current="true">0</a>' in page
+    assert 'href="?item=0#items" aria-current="true">0</a>' in page
     assert failed[0] == "star &lt;1&gt;"
     assert "&quot;error&quot;" in failed[1]
     assert last == ["sky", "It is wide."]
-    assert "no item 4; the last one is 3" in (refused := site.ask(f"{base}&item=4")).text
+    assert "no item 4; the last one is 3" in (refused := site.ask(f"{base}?item=4")).text
     assert refused.status == 404
 
 
@@ -127,7 +127,7 @@ def test_of_a_long_item_the_beginning_is_shown_without_secrets(
     files = {"one.sh": "echo '{\"output\": 1}'"}
     run = engine.finish(graph, files, state={"words": words}, variables={"token": secret})
 
-    page = site.ask(f"/runs/{run.run_id}/items?item=0").text
+    page = site.ask(f"/runs/{run.run_id}/items/1/each?item=0").text
 
     value, result = item_part(page)
     assert len(value) == 10_000
@@ -186,7 +186,7 @@ def test_an_item_whose_steps_were_folded_is_no_longer_known(
     }
     run = engine.finish(graph, files)
 
-    page = site.ask(f"/runs/{run.run_id}/items?item=0").text
+    page = site.ask(f"/runs/{run.run_id}/items/2/each?item=0").text
 
     assert [each.folded for each in engine.queries.history(run.run_id)][:3] == [False, True, True]
     assert item_part(page) == ["No longer known.", "No longer known."]
@@ -199,9 +199,46 @@ def item_part(page: str) -> list[str]:
     return [str(text) for text in shown]
 
 
+def test_items_of_earlier_visits_are_shown_by_their_steps(engine: Engine, site: ServedSite) -> None:
+    graph = """
+    initial_state: {words: [a, b], found: []}
+    start: each
+    nodes:
+      each: {type: map, over: "{{words}}", as: word, branch: one, collect_into: found, next: more}
+      one: {type: script, script: one.sh}
+      more: {type: script, script: more.sh}
+      z: {type: end}
+    """
+    files = {
+        "one.sh": """echo "$GRAPH_STATE" | sed 's/.*"word": *"\\(.\\)".*/{"output": "\\1!"}/'""",
+        "more.sh": """
+        case $GRAPH_STATE in
+          *'["c"]'*) echo '{"_next": "z"}' ;;
+          *) echo '{"words": ["c"], "_next": "each"}' ;;
+        esac
+        """,
+    }
+    run_id = engine.finish(graph, files).run_id
+
+    last = site.ask(f"/runs/{run_id}/items?item=0")
+    earlier = site.ask(f"/runs/{run_id}/items/1/each?item=1").text
+    of_api = [site.ask(f"/api/v1/runs/{run_id}/items/{step}/each") for step in (1, 2, 3)]
+
+    assert last.headers["Location"] == f"/runs/{run_id}/items/3/each?item=0"
+    assert item_part(earlier) == ["b", "b!"]
+    assert item_part(site.ask(last.headers["Location"]).text) == ["c", "c!"]
+    assert f'href="/runs/{run_id}/items/1/each" aria-current="true">step 1</a>' in earlier
+    assert f'href="/runs/{run_id}/items/3/each">step 3</a>' in earlier
+    assert [each.status for each in of_api] == [200, 404, 200]
+    assert [each.json["total"] for each in (of_api[0], of_api[2])] == [2, 1]
+    assert site.ask(f"/runs/{run_id[:12]}/items/1/each").headers["Location"] == (
+        f"/runs/{run_id}/items/1/each"
+    )
+
+
 def test_items_come_in_pages(engine: Engine, site: ServedSite, server: ModelServer) -> None:
     server.script.add(*[says("fine")] * 4)
-    base = f"/api/v1/runs/{engine.finish(MAP).run_id}/items?map=each&limit=3"
+    base = f"/api/v1/runs/{engine.finish(MAP).run_id}/items/1/each?limit=3"
 
     first = site.ask(base).json
     rest = site.ask(f"{base}&after={first['next']}").json

@@ -155,11 +155,10 @@ OPERATIONS = (
     ),
     Operation(
         "GET",
-        f"{_RUN}/items",
-        "Items of a map.",
+        f"{_RUN}/items/{{step}}/{{map}}",
+        "Items of a map, of its visit in a step.",
         run.ItemsDocument,
         {
-            "map": "a node",
             "state": "only in this state",
             "cause": "only those that failed for it",
             "item": "an index, of the one that `chosen` is about",
@@ -564,7 +563,12 @@ OPERATIONS = (
 )
 
 # What the parts of a path match, besides names.
-_PARTS: Mapping[str, str] = {"run_id": "[0-9a-f]{16}", "bulk_id": "[0-9a-f]{16}", "visit": ".+"}
+_PARTS: Mapping[str, str] = {
+    "run_id": "[0-9a-f]{16}",
+    "bulk_id": "[0-9a-f]{16}",
+    "step": "[0-9]{1,9}",
+    "visit": ".+",
+}
 
 
 def operation_of(method: str, path: str) -> Operation | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -15,11 +15,12 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
 from sleipnir.scheduler.views.text import run_page
 from sleipnir.scheduler.views.text.terminal_output import unstyled
+from sleipnir.scheduler.views.visits import MapPlace
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.handlers.run_graph import graph_tab
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 from sleipnir.worker.monitor.handlers.tabs.conversation import conversation_tab, texts_of
-from sleipnir.worker.monitor.handlers.tabs.items import items_tab
+from sleipnir.worker.monitor.handlers.tabs.items import items_tab, last_place, no_items_tab
 from sleipnir.worker.monitor.handlers.tabs.log import log_file, log_tab
 from sleipnir.worker.monitor.handlers.tabs.state import state_tab
 from sleipnir.worker.monitor.pages.code import files_html
@@ -78,21 +79,30 @@ class RunApi(RunHandler):
             return await self.graph(of, self.index_argument())
         if part == "state":
             return await self.state(of, None if self.text_argument("key") else _IN_API)
-        if part == "items":
-            return await self.items_with_chosen(of, self.text_argument("map") or "")
         if part not in _PARTS:
             raise Refused(Problem(404, "not_found", f"a run has no '{part}'"))
         document: Document = await getattr(self, part)(of)
         return document
 
 
-class RunPage(RunHandler):
-    """/runs/ID[/TAB]"""
+class RunItemsApi(RunHandler):
+    """GET /api/v1/runs/ID/items/STEP/MAP"""
 
-    async def get(self, run_id: str, tab: str | None = None) -> None:
+    async def get(self, run_id: str, step: str, node: str) -> None:
+        of = await self.found(run_id)
+        self.give_json(await self.items_with_chosen(of, MapPlace(node, int(step))))
+
+
+class RunPage(RunHandler):
+    """/runs/ID[/TAB], and /runs/ID/items/STEP/MAP"""
+
+    async def get(
+        self, run_id: str, tab: str | None = None, step: str | None = None, node: str | None = None
+    ) -> None:
         found = await self.site.call(self.site.client.queries.resolve, run_id)
         if found != run_id:
-            self.redirect(f"/runs/{found}{f'/{tab}' if tab else ''}")
+            parts = (quote(part, safe="") for part in (found, tab, step, node) if part)
+            self.redirect("/".join(("/runs", *parts)))
             return
         of = await self.found(run_id)
         head = await self.headline(of)
@@ -109,10 +119,16 @@ class RunPage(RunHandler):
         tab = tab or first_tab(head, is_of_graph=bool(names_place))
         if tab not in TABS:
             raise Refused(Problem(404, "not_found", f"a run has no page '{tab}'"))
-        await self._show(of, head, tab)
+        if step is not None and node is not None:
+            await self._show(of, head, tab, await items_tab(self, of, MapPlace(node, int(step))))
+        elif tab == "items" and (place := await last_place(self, of)):
+            query = self.with_query(map=None).partition("?")[2]
+            path = f"/runs/{of.run_id}/items/{place.step}/{quote(place.node, safe='')}"
+            self.redirect(f"{path}?{query}" if query else path)
+        else:
+            await self._show(of, head, tab, await self._of_tab(of, head, tab))
 
-    async def _show(self, of: Run, head: RunDocument, tab: str) -> None:
-        part = await self._of_tab(of, head, tab)
+    async def _show(self, of: Run, head: RunDocument, tab: str, part: Mapping[str, Any]) -> None:
         asked = await self.asked(of) if head["questions"] else []
         cure = cure_of(head)
         texts = [head["output"], cure, *(each["text"] for each in asked), *texts_of(part)]
@@ -184,7 +200,7 @@ class RunPage(RunHandler):
             case "timeline":
                 return await timeline_tab(self, of, head)
             case "items":
-                return await items_tab(self, of)
+                return await no_items_tab(self, of)
             case "agent":
                 return await self._agent_tab(of)
         return await graph_tab(self, of, head)

@@ -185,40 +185,40 @@ class RunHandler(MonitorHandler):
             if child is not None and child.parent is not None and child.context.root == root
         ]
 
-    async def items(self, of: Run, node: str) -> run_types.ItemsDocument:
+    async def items(self, of: Run, place: visits.MapPlace) -> run_types.ItemsDocument:
         state = self.text_argument("state")
         if state not in (None, *visits.ITEM_STATES):
             raise bad_request(f"state must be one of {', '.join(visits.ITEM_STATES)}")
         return await self.shown(
             visits.items_document,
             of,
-            node,
+            place,
             state=state,
             cause=self.text_argument("cause"),
             after=self.index_argument("after"),
             limit=self.number_argument("limit", _ITEMS, run.MOST_ENTRIES),
         )
 
-    async def items_with_chosen(self, of: Run, node: str) -> run_types.ItemsDocument:
-        """Return a map's items, and all that is known of the one that is named."""
-        items, index = await self.items(of, node), self.index_argument("item")
+    async def items_with_chosen(self, of: Run, place: visits.MapPlace) -> run_types.ItemsDocument:
+        """Return the items of a map's visit, and all that is known of the one that is named."""
+        items, index = await self.items(of, place), self.index_argument("item")
         of_graph = await self.stored_graph(of)
         if index is None or of_graph is None:
             return items
-        chosen = await self.shown(visits.item_document, of, of_graph, node, index)
+        chosen = await self.shown(visits.item_document, of, of_graph, place, index)
         return {**items, "chosen": chosen}
 
     async def item_values(
-        self, of: Run, of_graph: Graph, node: str, indexes: Sequence[int]
+        self, of: Run, of_graph: Graph, place: visits.MapPlace, indexes: Sequence[int]
     ) -> list[str] | None:
         """Return the first characters of items' values, if these are still known."""
-        document = await self.shown(visits.item_values_document, of, of_graph, node, indexes)
+        document = await self.shown(visits.item_values_document, of, of_graph, place, indexes)
         values = document["values"]
         return None if values is None else await self.site.call(_beginnings, values)
 
-    async def item(self, of: Run, of_graph: Graph, node: str, index: int) -> Document:
+    async def item(self, of: Run, of_graph: Graph, place: visits.MapPlace, index: int) -> Document:
         """Return one item with the first characters of its value and its result."""
-        document = await self.shown(visits.item_document, of, of_graph, node, index)
+        document = await self.shown(visits.item_document, of, of_graph, place, index)
         known = {
             name: await self.site.call(excerpt, value, _MOST_OF_ITEM)
             for name, value in document["known"].items()
