@@ -186,10 +186,11 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
 
     Raises:
         EngineUnreachable: nothing answers there, or it is not Redis.
-        EngineUnfit: it is a cluster and the URL is not one of a cluster, or the reverse.
+        EngineUnfit: it is a cluster and the URL is not one of a cluster, or the reverse; or one
+            that does not serve all slots.
     """
     options = client_options(url) | {"retry": RETRY_OUTAGE if retry_outage else RETRY_BRIEFLY}
-    client: redis.Redis
+    client: redis.Redis | None = None
     try:
         if is_cluster(url):
             client = cluster.ClusterClient.connect(url, **options)
@@ -211,6 +212,8 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
     except (RedisError, OSError) as error:
         if isinstance(error, ResponseError) and (unfit := _other_mode(error)):
             raise EngineUnfit(unfit) from error
+        if client is not None:
+            _require_all_slots(client, has_failed=True)
         if isinstance(error, (ResponseError, BusyLoadingError)) and is_transient(error):
             raise EngineUnreachable(
                 f"Redis at {masked(url)} cannot serve requests now: {error}; try again later"
@@ -263,15 +266,18 @@ def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]
             format or layout.
     """
     warnings: dict[str, None] = {}
-    for node in groups.nodes_of(client):
-        info = node.info()
+    try:
+        found = [node.info() for node in groups.nodes_of(client)]
+    except (redis.ConnectionError, redis.TimeoutError):
+        _require_all_slots(client, has_failed=True)
+        raise
+    for info in found:
         if info.get("cluster_enabled") and not groups.is_grouped(client):
             # Scripts and queues of one group touch keys of several slots: runs would be stored, and
             # never executed.
             raise EngineUnfit(_USE_CLUSTER_URL)
         warnings |= dict.fromkeys(_warnings_of(info, allow_unsafe=allow_unsafe))
-    if groups.is_grouped(client):
-        _require_all_slots(client)
+    _require_all_slots(client, has_failed=False)
     _require_format(client)
     if is_unchecked(client.connection_pool.connection_kwargs):
         warnings = {UNCHECKED: None} | warnings
@@ -332,9 +338,11 @@ def _other_mode(error: ResponseError) -> str | None:
     return _USE_CLUSTER_URL if "not allowed in cluster mode" in text else None
 
 
-def _require_all_slots(client: redis.Redis) -> None:
-    missing = groups.missing_slots(client)
-    if missing:
+def _require_all_slots(client: redis.Redis, *, has_failed: bool) -> None:
+    """Check that a cluster serves all slots, by nodes that answer if a command has failed."""
+    if not groups.is_grouped(client):
+        return
+    if missing := groups.missing_slots(client, asks=has_failed):
         ranges = ", ".join(f"{first}-{last}" for first, last in missing[:_MOST_RANGES])
         more = f" and {len(missing) - _MOST_RANGES} more ranges" if missing[_MOST_RANGES:] else ""
         raise EngineUnfit(

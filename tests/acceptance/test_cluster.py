@@ -142,3 +142,20 @@ async def read_status(url: str, run_id: str) -> str:
 def has_ended(workers: Workers, count: int) -> bool:
     (row,) = workers.queries.batch_rows(["trees"])
     return row is not None and row.succeeded >= count
+
+
+@pytest.mark.parametrize("lost", [0, 1])  # the first one answers what concerns no run
+def test_a_cluster_that_has_lost_slots_is_refused_with_which(tmp_path: Path, lost: int) -> None:
+    with Cluster(tmp_path / "cluster", replicas=False) as cluster:
+        url = "redis+cluster://" + ",".join(f"127.0.0.1:{port}" for port in cluster.ports)
+        sleipnir = Sleipnir(tmp_path, SLEIPNIR_REDIS_URL=url)
+        sleipnir.write("child", CHILD)
+        cluster.kill(cluster.ports[lost])
+
+        refused = [sleipnir("submit", "child"), sleipnir("worker"), sleipnir("doctor", "--json")]
+
+    assert [command.returncode for command in refused] == [7, 7, 7]
+    slots = ("0-5460", "5461-10922")[lost]
+    for command in refused:
+        said = command.stdout + command.stderr
+        assert f"does not serve the slots {slots} (cluster_state:fail); it may recover" in said

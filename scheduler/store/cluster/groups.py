@@ -46,7 +46,21 @@ def nodes_of(client: Any) -> list[redis.Redis]:
     return client.nodes.primaries() if is_grouped(client) else [client]
 
 
-def missing_slots(client: Any) -> list[tuple[int, int]]:
-    """Return the ranges of slots that no node of a cluster serves at present."""
-    found: list[tuple[int, int]] = client.nodes.map.missing()
+def missing_slots(client: Any, *, asks: bool) -> list[tuple[int, int]]:
+    """Return the ranges of slots that no node of a cluster serves at present.
+
+    Args:
+        asks: whether to ask each node if it answers.
+    """
+    known = client.nodes
+    silent = [each for each in known.map.primaries() if asks and _is_silent(known.at(each))]
+    found: list[tuple[int, int]] = known.map.missing(silent)
     return found
+
+
+def _is_silent(node: redis.Redis) -> bool:
+    try:
+        node.ping()
+    except (redis.ConnectionError, redis.TimeoutError):
+        return True
+    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from redis.crc import key_slot
@@ -64,10 +64,12 @@ class SlotMap:
         """Return the nodes that serve slots, in the order of their first ones."""
         return list(dict.fromkeys(self.addresses))
 
-    def missing(self) -> list[tuple[int, int]]:
-        """Return the ranges of slots that no node serves."""
+    def missing(self, silent: Collection[Address] = ()) -> list[tuple[int, int]]:
+        """Return the ranges of slots that no node serves, or only a silent one."""
         found, following = [], 0
-        for first, last in zip(self.starts, self.ends, strict=True):
+        for first, last, address in zip(self.starts, self.ends, self.addresses, strict=True):
+            if address in silent:
+                continue
             if first > following:
                 found.append((following, first - 1))
             following = last + 1

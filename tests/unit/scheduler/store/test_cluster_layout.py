@@ -75,6 +75,7 @@ def test_slots_are_found_missed_and_moved() -> None:
     assert found.address_of(99) == ("asked", 1)
     assert found.primaries() == [("asked", 1), ("a", 2)]
     assert found.missing() == [(100, 199)]
+    assert found.missing([("a", 2)]) == [(100, SLOTS - 1)]
     assert NOTHING.missing() == [(0, SLOTS - 1)]
     moved = found.with_moved(50, ("a", 2)).with_moved(150, ("a", 2))
     assert [moved.address_of(slot)[1] for slot in (49, 50, 51, 150)] == [1, 2, 1, 2]
