@@ -137,7 +137,7 @@ class EngineMetrics(Collector):
         deserted = sum(count for machine, count in pinned.items() if machine not in machines)
         about = f"Open runs pinned to machines without a worker, of the newest {MOST_PINNED}"
         yield _gauge("sleipnir_deserted_runs", about, deserted)
-        yield from _of_workers(workers)
+        yield from _of_workers(workers, state.queues)
         if self._is_broker:
             queues, size = state.queues, self._concurrency
             yield _unserved(names, unserved_queues(self._queries, workers, queues))
@@ -256,13 +256,19 @@ def _unserved(names: Iterable[str], unserved: Collection[str]) -> Metric:
     return _labelled("sleipnir_queue_unserved", about, ("queue",), values)
 
 
-def _of_workers(workers: list[WorkerState]) -> Iterator[Metric]:
+def _of_workers(workers: list[WorkerState], queues: Mapping[str, QueueState]) -> Iterator[Metric]:
     yield _gauge("sleipnir_workers", "Worker processes", len(workers))
     slots, busy = (sum(getattr(each, name) for each in workers) for name in ("slots", "busy"))
     yield _gauge("sleipnir_worker_slots", "Maximum concurrent visits of all workers", slots)
     yield _gauge("sleipnir_worker_busy", "Visits being executed", busy)
-    longest = max((worker.idle_s + worker.silent_s for worker in workers), default=0.0)
-    about = "Longest time since a worker last took a visit"
+    waiting = {name for name, queue in queues.items() if queue.length}
+    idle = (
+        worker.idle_s + worker.silent_s
+        for worker in workers
+        if worker.busy < worker.slots and not worker.draining and worker.served() & waiting
+    )
+    longest = max(idle, default=0.0)
+    about = "Longest time for which a worker that could has taken none of the messages that wait"
     yield _gauge("sleipnir_worker_last_taken_seconds", about, longest)
 
 

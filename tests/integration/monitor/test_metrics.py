@@ -6,7 +6,9 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import redis
 from prometheus_client.registry import CollectorRegistry
@@ -92,11 +94,28 @@ def test_workers_are_counted_while_they_say_that_they_are_there(engine: Engine) 
     assert found.get_sample_value("sleipnir_workers") == 2
     assert found.get_sample_value("sleipnir_worker_slots") == 64
     assert found.get_sample_value("sleipnir_worker_busy") == 3
-    assert 700 <= (found.get_sample_value("sleipnir_worker_last_taken_seconds") or 0) < 800
     assert found.get_sample_value("sleipnir_queue_length", {"queue": "pinned"}) == 0
     engine.redis.hdel("sleipnir:fleet", "desk/8")
     assert [worker.name for worker in machines.workers()] == ["desk/7"]
     assert machines.have_worker("desk")
+
+
+def test_a_worker_counts_as_idle_if_it_could_take_what_waits(engine: Engine) -> None:
+    idle = WorkerState("desk", 7, slots=4, busy=3, taken=9, idle_s=700.0, memory_bytes=10**8)
+
+    def longest(**of_worker: Any) -> float:
+        engine.redis.delete("sleipnir:fleet")
+        Machines(engine.redis).announce(replace(idle, **of_worker), with_queue=True)
+        return figures(engine).get_sample_value("sleipnir_worker_last_taken_seconds") or 0
+
+    assert longest() == 0  # nothing waits
+    engine.redis.lpush("sleipnir", "{}")
+    assert 700 <= longest() < 800
+    assert longest(busy=4) == 0
+    assert longest(draining=True) == 0
+    assert longest(queues=("gpu",)) == 0
+    engine.redis.lpush("sleipnir.gpu", "{}")
+    assert longest(queues=("gpu",)) >= 700
 
 
 def test_queues_that_no_worker_serves_are_told(engine: Engine) -> None:
