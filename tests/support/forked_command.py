@@ -21,11 +21,17 @@ from pathlib import Path
 
 # Brings what most verbs import; the rest, each fork imports by itself.
 SHARED = (
+    "sleipnir.scheduler.batch.drive",
+    "sleipnir.scheduler.batch.results.file",
+    "sleipnir.scheduler.cli.app",
     "sleipnir.scheduler.cli.attach",
+    "sleipnir.scheduler.cli.batch.status",
+    "sleipnir.scheduler.cli.endings",
     "sleipnir.scheduler.cli.narration.narrator",
     "sleipnir.scheduler.cli.verbs.run",
     "sleipnir.scheduler.client.client",
     "sleipnir.scheduler.client.preparation",
+    "sleipnir.worker.plan.estimate",
 )
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([*SHARED])
