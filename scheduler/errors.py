@@ -17,6 +17,7 @@ SleipnirError
 │   ├── ObjectMissing      the archive does not have an object
 │   └── ObjectDamaged      an object of the archive is not what was written
 ├── SubmissionRefused      the run was not accepted and nothing was stored
+│   ├── NameInUse          there is a schedule, hook or trigger of that name
 │   ├── BudgetUsedUp       nothing is left of a budget whose `on_excess` is `stop`
 │   ├── BadInput           lines of a batch are invalid (scheduler.batch.intake)
 │   └── NestedTooDeep      a child run would be nested deeper than allowed (scheduler.runs.submit)
@@ -161,6 +162,19 @@ class ObjectDamaged(ArchiveFailed):
 
 class SubmissionRefused(SleipnirError):
     """The run was not accepted and nothing was stored."""
+
+
+class NameInUse(SubmissionRefused):
+    """There is a schedule, hook or trigger of that name.
+
+    Args:
+        kind: which of them, as the verb is called that changes it.
+    """
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(
+            f"there is a {kind} '{name}' already: change it with `sleipnir {kind} edit {name}`"
+        )
 
 
 class BudgetUsedUp(SubmissionRefused):

@@ -14,6 +14,7 @@ from sleipnir.scheduler.errors import (
     ActionRefused,
     DefinitionChanged,
     HookNotFound,
+    NameInUse,
     NameTaken,
     SubmissionRefused,
 )
@@ -84,7 +85,8 @@ class HookClient:
             wanted: what it is made of, by the names of the fields of `WantedHook`.
 
         Raises:
-            SubmissionRefused: it is not valid, there is one of that name, or that is of `notify`.
+            SubmissionRefused: it is not valid, or its name is of `notify`.
+            NameInUse: there is one of that name.
             SettingInvalid: `hook_key_file` is not set, or cannot be used.
         """
         require_short_name("a hook", name)
@@ -102,9 +104,7 @@ class HookClient:
         try:
             self._store.put(hook, None)
         except NameTaken as error:
-            raise SubmissionRefused(
-                f"there is a hook '{name}' already: change it with `sleipnir hook edit {name}`"
-            ) from error
+            raise NameInUse("hook", name) from error
         return NewSecret(hook, secret)
 
     def edit(self, name: str, changes: Mapping[str, Any]) -> Hook:

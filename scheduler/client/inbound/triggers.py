@@ -13,6 +13,7 @@ from sleipnir.scheduler.config.secret_files.hook_key import HookKey
 from sleipnir.scheduler.errors import (
     ActionRefused,
     DefinitionChanged,
+    NameInUse,
     NameTaken,
     SubmissionRefused,
     TriggerNotFound,
@@ -72,7 +73,8 @@ class TriggerClient:
             wanted: what it is made of, by the names of the fields of `WantedTrigger`.
 
         Raises:
-            SubmissionRefused: it is not valid, there is one of that name, or there are too many.
+            SubmissionRefused: it is not valid, or there are too many.
+            NameInUse: there is one of that name.
             SettingInvalid: `hook_key_file` is not set, or cannot be used.
         """
         require_short_name("a trigger", name)
@@ -90,10 +92,7 @@ class TriggerClient:
         try:
             self._store.put(trigger, None)
         except NameTaken as error:
-            raise SubmissionRefused(
-                f"there is a trigger '{name}' already: change it with `sleipnir trigger edit "
-                f"{name}`"
-            ) from error
+            raise NameInUse("trigger", name) from error
         return NewTrigger(trigger, secret)
 
     def edit(self, name: str, changes: Mapping[str, Any]) -> Trigger:

@@ -12,6 +12,7 @@ from sleipnir.scheduler.client.schedules import starting
 from sleipnir.scheduler.client.schedules.starting import ATTEMPTS, read, too_busy
 from sleipnir.scheduler.client.schedules.wanted import OTHER_NAMES, WantedSchedule, wanted_of
 from sleipnir.scheduler.errors import (
+    NameInUse,
     ScheduleChanged,
     ScheduleExists,
     ScheduleNotFound,
@@ -65,14 +66,15 @@ class ScheduleClient:
             wanted: what it is made of, by the names of the fields of `WantedSchedule`.
 
         Raises:
-            SubmissionRefused: it is not valid, or there is one of that name.
+            SubmissionRefused: it is not valid.
+            NameInUse: there is one of that name.
             AgentNotFound, InvalidAgent, BundleError: the agent cannot be run.
         """
         require_short_name("a schedule", name)
         form = wanted if isinstance(wanted, WantedSchedule) else WantedSchedule.of(wanted)
         names = self._store.names()
         if name in names:
-            raise self._exists(name)
+            raise NameInUse("schedule", name)
         if len(names) >= MOST_SCHEDULES:
             raise SubmissionRefused(
                 f"there are {len(names):,} schedules, and no more than {MOST_SCHEDULES:,} can be: "
@@ -82,7 +84,7 @@ class ScheduleClient:
         try:
             self._store.put(schedule, run, is_new=True)
         except ScheduleExists as error:
-            raise self._exists(name) from error
+            raise NameInUse("schedule", name) from error
         return self.get(name)
 
     def edit(self, name: str, changes: Mapping[str, Any]) -> Schedule:
@@ -198,11 +200,6 @@ class ScheduleClient:
 
     def _now_ms(self) -> int:
         return self._client.store.clock.now_ms()
-
-    def _exists(self, name: str) -> SubmissionRefused:
-        return SubmissionRefused(
-            f"there is a schedule '{name}' already: change it with `sleipnir schedule edit {name}`"
-        )
 
     def _made(self, name: str, form: WantedSchedule, agent: PreparedAgent) -> tuple[Schedule, str]:
         """Return a schedule of an agent as it was prepared, and what it starts."""

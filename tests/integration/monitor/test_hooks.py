@@ -57,6 +57,14 @@ def test_a_hook_from_its_beginning_to_its_end(engine: Engine, site: ServedSite) 
     assert acts == [f"hook {act}" for act in done]
 
 
+def test_a_name_that_is_taken_is_a_conflict(site: ServedSite) -> None:
+    send(site, API, name="ops", url=URL)
+
+    taken = send(site, API, name="ops", url=URL)
+
+    assert (taken.status, "a hook 'ops' already" in taken.json["error"]["message"]) == (409, True)
+
+
 def test_a_url_that_is_not_allowed_is_refused(site: ServedSite) -> None:
     refused = send(site, API, name="ops", url="http://ops.example")
 
@@ -121,7 +129,7 @@ def test_pages_make_a_hook_and_change_it(engine: Engine, site: ServedSite) -> No
     changed = act("/hooks/ops/edit", "run.failed", url=URL, agent="review")
     hook = engine.client.hooks.get("ops")
 
-    assert [each.status for each in (no_label, private, made, again)] == [422, 422, 201, 422]
+    assert [each.status for each in (no_label, private, made, again)] == [422, 422, 201, 409]
     assert "te&lt;am</textarea>" in no_label.text
     assert 'value="http://ops.example"' in private.text
     assert 'value="batch.finished" checked' in private.text

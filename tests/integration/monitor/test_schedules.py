@@ -65,15 +65,17 @@ def test_a_schedule_from_its_beginning_to_its_end(engine: Engine, site: ServedSi
 
 def test_what_is_refused_says_why(site: ServedSite) -> None:
     make(site)
-    refused = {
-        make(site).status: 422,
-        make(site, "other", every="often").status: 422,
-        send(site, f"{API}/other/pause").status: 404,
-        site.ask(f"{API}/other").status: 404,
-        send(site, f"{API}/news", "PATCH", wen=1).status: 422,
-    }
+    taken = make(site)
+    refused = [
+        make(site, "other", every="often"),
+        send(site, f"{API}/other/pause"),
+        site.ask(f"{API}/other"),
+        send(site, f"{API}/news", "PATCH", wen=1),
+    ]
 
-    assert all(status == expected for status, expected in refused.items())
+    assert (taken.status, taken.json["error"]["code"]) == (409, "refused")
+    assert "change it with `sleipnir schedule edit news`" in taken.json["error"]["message"]
+    assert [each.status for each in refused] == [422, 404, 404, 422]
 
 
 def test_remote_users_do_not_choose_which_files_are_run(engine: Engine, site: ServedSite) -> None:

@@ -71,6 +71,14 @@ def test_what_is_no_trigger_is_refused(
     assert site.ask(API).json == {"triggers": []}
 
 
+def test_a_name_that_is_taken_is_a_conflict(site: ServedSite) -> None:
+    send(site, API, name="issues", agent="triage")
+
+    taken = send(site, API, name="issues", agent="triage")
+
+    assert (taken.status, taken.json["error"]["code"]) == (409, "refused")
+
+
 def test_pages_make_change_and_remove_it(engine: Engine, site: ServedSite) -> None:
     token = site.ask("/triggers").text.partition('name="_token" value="')[2].partition('"')[0]
     headers = BY_KEY | {"Origin": f"http://127.0.0.1:{site.port}"}
