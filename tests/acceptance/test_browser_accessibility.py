@@ -193,7 +193,7 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     acts = [f"/runs/{failed}/retry", f"/runs/{waiting}/cancel", f"/runs/{failed}/fork"]
     narrower = [
         f"/runs/{failed}/model?node=ask&item=2",
-        f"/runs/{failed}/items?map=each&item=2",
+        f"/runs/{failed}/items/1/each?item=2",
         f"/runs/{failed}/state?step=2",
     ]
     questions = [
@@ -318,7 +318,7 @@ def huge_pages(engine: Engine, models: ModelServer) -> list[str]:
     failed = engine.finish(ODD, {"f.sh": HUGE_FILES["fail.sh"]}, prompt="a" * MEGABYTE).run_id
     places = (
         *("", "/graph?node=tell", "/graph?node=ask", "/timeline", "/state", "/events", "/logs"),
-        *("/model", "/items?map=each&item=0", "/agent", "/retry"),
+        *("/model", "/items/3/each?item=0", "/agent", "/retry"),
     )
     of_runs = [f"/runs/{run_id}{place}" for run_id in (asking, ended) for place in places]
     of_failed = [f"/runs/{failed}{place}" for place in ("", "/state", "/logs", "/agent")]

@@ -30,7 +30,8 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 def address_of(pattern: str) -> str:
     """Some address that a route's pattern fits."""
     plain = re.sub(r"\(\?:[^()]*\([^()]*\)\)\?", "", pattern)
-    plain = re.sub(r"\((\w+)\|[^()]*\)", r"\1", plain)
+    plain = re.sub(r"\((\w+)(?:\|[^()]*)?\)", r"\1", plain)
+    plain = re.sub(r"\(\[0-9\][^()]*\)", "1", plain)
     plain = re.sub(r"\([^()]*\{43\}\)", "A" * 43, plain)
     plain = re.sub(r"\([^()]*\)", "0123456789abcdef", plain)
     plain = plain.replace("/?", "/")
