@@ -34,9 +34,9 @@ def test_the_rail_says_what_wants_attention(engine: Engine, site: ServedSite) ->
     quiet = site.ask("/agents").text
     engine.finish(ASKING)
     LimitCommands(engine.store).pause("openai", "costs")
-    site.site.attention.read()
 
-    page = site.ask("/agents").text
+    with ServedSite(engine.client) as started:
+        page = started.ask("/agents").text
 
     assert marks(quiet) == {}
     assert marks(page) == {"Inbox": "1", "Limits": "1", "More": "1"}

@@ -82,7 +82,7 @@ class MonitorHandler(ResponseWriter):
     def check_xsrf_cookie(self) -> None:
         """Do nothing: `prepare` checks the origin of acts, with or without a password."""
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         self.site.figures.loop_lag.watch()
         method = "GET" if self.request.method == "HEAD" else self.request.method
         needed = self._needed(method)
@@ -112,6 +112,8 @@ class MonitorHandler(ResponseWriter):
             self.require_own_page()
         if operation := operation_of(method, self.site_path):
             self.require_known(operation.query)
+        if is_page and self.wants == "html" and self.visitor is not None and self.visitor.may.read:
+            await self.site.attention.look()
 
     def _needed(self, method: str) -> Role | None:
         """Return the role that a method takes; a page that a form has led to takes that form's."""

@@ -42,8 +42,8 @@ class AssetHandler(MonitorHandler):
 class MissingHandler(MonitorHandler):
     """Paths that do not exist."""
 
-    def prepare(self) -> None:
-        super().prepare()
+    async def prepare(self) -> None:
+        await super().prepare()
         raise Refused(Problem(404, "not_found", f"there is nothing at {self.request.path}"))
 
 

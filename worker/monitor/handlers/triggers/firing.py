@@ -51,9 +51,9 @@ class TriggerHandler(HookPage):
     def via(self) -> str:
         return "trigger" if self._sender else super().via
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         if self.request.method != "POST":
-            super().prepare()
+            await super().prepare()
             return
         self.site.figures.loop_lag.watch()
         source = source_of(self.request.remote_ip)

@@ -35,8 +35,8 @@ _KNOWN = frozenset({400, 401, 403, 404, 405, 409, 413, 429, 500, 503})
 class OpenAiHandler(MonitorHandler):
     """The base: refusals in the protocol's form; nothing is here unless it is switched on."""
 
-    def prepare(self) -> None:
-        super().prepare()
+    async def prepare(self) -> None:
+        await super().prepare()
         if not self.site.serving.settings.openai:
             raise Refused(Problem(404, "not_found", f"there is nothing at {self.request.path}"))
 

@@ -26,10 +26,10 @@ class McpHandler(MonitorHandler):
     is_timed = False  # lasts as long as a call
     is_polled = True
 
-    def prepare(self) -> None:
-        super().prepare()
+    async def prepare(self) -> None:
         self._body: bytes | None = self.request.body
         self._has_disconnected = asyncio.Event()
+        await super().prepare()
         if not self.site.serving.settings.mcp:
             raise Refused(Problem(404, "not_found", f"there is nothing at {self.request.path}"))
 
