@@ -101,4 +101,4 @@ def _in_words(wait: BatchWait, group: Group | None, rules: Rules) -> str:
     if wait.live_ms is None:
         return text
     at = datetime.fromtimestamp(wait.live_ms / 1000, tz=UTC).astimezone()
-    return f"{text}, live from {at:%H:%M}"
+    return f"{text}, live from {at:%Y-%m-%d %H:%M}"

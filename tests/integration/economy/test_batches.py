@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -188,7 +189,8 @@ def test_what_waits_is_listed_and_can_be_sent_or_made_live(
     rows = [economical.run(run_id) for run_id in runs]
     (collection,) = listed(economical)["collections"]
     assert (collection["name"], collection["requests"]) == ("openai:m", 2)
-    assert "next provider batch openai, live from " in waits_of(economical.client, rows)[runs[0]]
+    waits = waits_of(economical.client, rows)[runs[0]]
+    assert re.fullmatch(r"next provider batch openai, live from \d{4}-\d\d-\d\d \d\d:\d\d", waits)
     assert list(ConsistencyCheck(economical.redis).violations()) == []
 
     send_now(economical.store, "openai")
