@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -66,10 +67,10 @@ class Exporter:
         self._encoder = SpanEncoder(
             dict(process.attributes), process.schema_url, _version_of("sleipnir")
         )
-        self._otlp = _Sender(timeout=_timeout_s()) if environment.has_traces() else None
+        self._otlp = _Sender(timeout=timeout_s("TRACES")) if environment.has_traces() else None
         self.metrics: Metrics | None = None
         if environment.has_metrics():
-            self.metrics = Metrics(process, _timeout_s(), samples)
+            self.metrics = Metrics(process, timeout_s("METRICS"), samples)
         self._is_failing = False
         self.samples = lru_cache(maxsize=4_096)(self._samples)
 
@@ -120,9 +121,9 @@ class Exporter:
             self.metrics.abort()
 
 
-def _timeout_s() -> float:
+def timeout_s(signal: Literal["TRACES", "METRICS"]) -> float:
     """Return how long one export may take: less than our own limit if the environment says so."""
-    given = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT") or os.environ.get(
+    given = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT") or os.environ.get(
         "OTEL_EXPORTER_OTLP_TIMEOUT"
     )
     try:
