@@ -179,7 +179,7 @@ def client_options(url: str) -> dict[str, Any]:
 
 
 def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
-    """Connect, and wait for a first reply.
+    """Connect, and wait for a first reply: of a cluster, from each primary.
 
     Args:
         retry_outage: retry through outages of a minute or two, and other transient errors.
@@ -266,12 +266,8 @@ def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]
             format or layout.
     """
     warnings: dict[str, None] = {}
-    try:
-        found = [node.info() for node in groups.nodes_of(client)]
-    except (redis.ConnectionError, redis.TimeoutError):
-        _require_all_slots(client, has_failed=True)
-        raise
-    for info in found:
+    for node in groups.nodes_of(client):
+        info = node.info()
         if info.get("cluster_enabled") and not groups.is_grouped(client):
             # Scripts and queues of one group touch keys of several slots: runs would be stored, and
             # never executed.

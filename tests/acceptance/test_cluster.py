@@ -11,7 +11,7 @@ import pytest
 from sleipnir import AsyncClient, Client, Request
 from sleipnir.scheduler.doctor.permissions import rule
 from sleipnir.scheduler.embedded.supervisor import DRAINED
-from sleipnir.scheduler.store.connection import connect
+from sleipnir.scheduler.store.connection import connect, require_fit
 from tests.support.cluster import Cluster
 from tests.support.command_line import Sleipnir
 from tests.support.fleet import SETTINGS
@@ -159,3 +159,12 @@ def test_a_cluster_that_has_lost_slots_is_refused_with_which(tmp_path: Path, los
     for command in refused:
         said = command.stdout + command.stderr
         assert f"does not serve the slots {slots} (cluster_state:fail); it may recover" in said
+
+
+def test_who_retries_outages_waits_until_a_replica_has_taken_over(cluster: Cluster) -> None:
+    cluster.kill(cluster.ports[1])
+
+    client = connect(cluster.url, retry_outage=True)
+
+    require_fit(client, allow_unsafe=True)
+    assert len(cluster.primaries()) == 3

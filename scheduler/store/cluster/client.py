@@ -19,6 +19,7 @@ from redis.client import Pipeline
 from redis.connection import Connection, ConnectionPool, SSLConnection
 from redis.exceptions import (
     AskError,
+    ClusterDownError,
     ConnectionError,
     ExecAbortError,
     MovedError,
@@ -50,7 +51,7 @@ T = TypeVar("T")
 # Commands on keys of several slots: how the answers of the parts are put together.
 _SUMMED = frozenset({"DEL", "EXISTS", "TOUCH", "UNLINK"})
 # Commands for every primary; the first answer counts.
-_FOR_ALL = frozenset({"FLUSHALL", "FLUSHDB", "SCRIPT LOAD", "SCRIPT FLUSH"})
+_FOR_ALL = frozenset({"FLUSHALL", "FLUSHDB", "PING", "SCRIPT LOAD", "SCRIPT FLUSH"})
 _CONNECT_S = 2.0
 
 
@@ -186,8 +187,10 @@ class ClusterClient(redis.Redis):
         return [found[place] for place in sorted(found)]
 
     def _send_to_all(self, named: Sequence[Any], options: dict[str, Any]) -> Any:
-        first, *_ = [node.execute_command(*named, **options) for node in self.nodes.primaries()]
-        return first
+        answers = [node.execute_command(*named, **options) for node in self.nodes.primaries()]
+        if not answers:
+            raise ClusterDownError("no node of the cluster serves any slot")
+        return answers[0]
 
     def send(self, named: Sequence[Any], options: dict[str, Any]) -> Any:
         """Send a command, named as on the cluster, once; follow redirections."""
