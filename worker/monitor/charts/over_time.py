@@ -214,7 +214,8 @@ def _table(chart: Chart) -> str:
         '<details class="as-table"><summary>As a table<b class="unseen">: '
         f"{_text(chart.title)}</b></summary>"
         f'<div class="wide" tabindex="0" role="region" aria-label="{_text(chart.title)}">'
-        f'<table class="list"><thead><tr><th>{chart.per.capitalize()}</th>{head}</tr></thead>'
+        '<table class="list figures">'
+        f"<thead><tr><th>{chart.per.capitalize()}</th>{head}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div></details>"
     )
 
@@ -229,7 +230,10 @@ def _row(chart: Chart, at: int) -> str:
         until = chart.starts[at + 1] if at + 1 < len(chart.starts) else chart.until
         address = chart.address.format(since=start, until=until)
         time = f'<a href="{_text(address)}">{time}</a>'
-    cells = "".join(f'<td class="n">{_cell(chart, each.values[at])}</td>' for each in chart.series)
+    cells = "".join(
+        f'<td class="n" data-head="{_text(each.label)}">{_cell(chart, each.values[at])}</td>'
+        for each in chart.series
+    )
     return f"<tr><td>{time}</td>{cells}</tr>"
 
 
