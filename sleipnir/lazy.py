@@ -79,7 +79,11 @@ def load(module: ModuleType) -> ModuleType:
 
 
 def _module(name: str, importer: dict[str, Any]) -> ModuleType:
-    return sys.modules.get(name) or _LazyModule(name, importer)
+    found = sys.modules.get(name)
+    # One that another thread is importing is not whole yet; whoever uses it waits for it.
+    if found is None or getattr(found.__spec__, "_initializing", False):
+        return _LazyModule(name, importer)
+    return found
 
 
 class _LazyObject:

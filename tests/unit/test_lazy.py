@@ -6,8 +6,10 @@ import ast
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ _HEAVY = (
 # `bench` brings what it measures.
 _LIST_HEAVY = f"""
 import sys
+import threading
 import click
 from sleipnir.scheduler.cli.app import VERBS, cli
 context = click.Context(cli)
@@ -73,6 +76,29 @@ def test_a_module_can_be_imported_before_its_first_use(
     loaded = load(space["soon_used"])
     assert loaded is sys.modules.pop("soon_used")
     assert load(loaded) is loaded
+
+
+def test_a_module_that_another_thread_is_importing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, goes_on = threading.Event(), threading.Event()
+    monkeypatch.setattr(threading, "of_half_imported", (began, goes_on), raising=False)
+    (tmp_path / "half_imported.py").write_text(
+        "import threading\nbegan, goes_on = threading.of_half_imported\n"
+        "began.set()\nassert goes_on.wait(60)\nVALUE = 1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    other = threading.Thread(target=import_module, args=("half_imported",))
+    other.start()
+    assert began.wait(60)
+
+    space = _run("with lazy_imports():\n    import half_imported")
+
+    assert not hasattr(sys.modules["half_imported"], "VALUE")
+    assert space["half_imported"] is not sys.modules["half_imported"]
+    goes_on.set()
+    assert space["half_imported"].VALUE == 1
+    other.join()
 
 
 def test_a_missing_module_is_reported_at_its_first_use() -> None:
@@ -247,6 +273,7 @@ def test_a_fetch_of_a_tool_imports_only_what_it_needs(monkeypatch: pytest.Monkey
 def test_nothing_of_opentelemetry_is_imported_without_a_collector() -> None:
     code = """
 import sys
+import threading
 from sleipnir.scheduler.process.telemetry import environment
 environment.leave_out_unused()
 from sleipnir.scheduler.store import run_store
@@ -274,6 +301,7 @@ print(*(name for name in sys.modules if "telemetry" in name and sys.modules[name
 def test_nothing_of_apprise_is_imported_without_notifications() -> None:
     code = """
 import sys
+import threading
 from sleipnir.scheduler.client.hooks.notifications import require_notifications
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.hooks.notifier import Notifier
