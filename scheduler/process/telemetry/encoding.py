@@ -66,13 +66,14 @@ class SpanEncoder:
         whole = ResourceSpans(resource=resource, schema_url=schema_url)
         self._whole = bytes(whole.SerializeToString())
 
-    def encode(self, spans: Iterable[ExportedSpan]) -> bytes:
-        """Return a request that takes the spans to a collector."""
-        # The fields of a message may come in any order.
+    def encode(self, spans: Iterable[ExportedSpan]) -> tuple[bytes, int]:
+        """Return a request that takes the spans to a collector, and how many there are."""
         encoded = [_field(ScopeSpans.SPANS_FIELD_NUMBER, b"".join(_parts(span))) for span in spans]
+        # The fields of a message may come in any order.
         scope = self._scope + b"".join(encoded)
         whole = self._whole + _field(ResourceSpans.SCOPE_SPANS_FIELD_NUMBER, scope)
-        return _field(ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER, whole)
+        request = _field(ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER, whole)
+        return request, len(encoded)
 
 
 def _field(number: int, message: bytes) -> bytes:

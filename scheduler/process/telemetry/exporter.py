@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
@@ -86,17 +87,19 @@ class Exporter:
         found = self._sampler.should_sample(parent, int(trace.trace_id, 16), "")
         return bool(found.decision.is_sampled())
 
-    def export(self, spans: Sequence[ExportedSpan]) -> int:
-        """Send the spans of sampled traces; return how many the collector has not taken."""
-        if self.metrics is not None:
-            for span in spans:
-                self.metrics.note(span)
+    def export(self, spans: Iterable[ExportedSpan]) -> int:
+        """Send the spans of sampled traces; return how many the collector has not taken.
+
+        One after the other is noted and encoded, while a core has it in its cache.
+        """
+        noted = spans if self.metrics is None else map(self.metrics.note, spans)
         if self._otlp is None:
+            deque(noted, maxlen=0)
             return 0
-        sampled = [span for span in spans if self.samples(span.trace)]
-        if not sampled:
+        request, count = self._encoder.encode(span for span in noted if self.samples(span.trace))
+        if not count:
             return 0
-        is_taken = self._otlp.send(self._encoder.encode(sampled))
+        is_taken = self._otlp.send(request)
         if is_taken == self._is_failing:
             self._is_failing = not is_taken
             tell = logging.getLogger("sleipnir.telemetry").warning
@@ -104,7 +107,7 @@ class Exporter:
                 tell("the collector takes spans again")
             else:
                 tell("the collector does not take spans, they are dropped until it does")
-        return 0 if is_taken else len(sampled)
+        return 0 if is_taken else count
 
     def close(self) -> None:
         """Export metrics a last time, and close all connections."""

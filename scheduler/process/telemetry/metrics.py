@@ -73,12 +73,12 @@ class Metrics:
         """How many exports no collector has taken."""
         return self._otlp.failed
 
-    def note(self, span: ExportedSpan) -> None:
-        """Add what a span took."""
+    def note(self, span: ExportedSpan) -> ExportedSpan:
+        """Add what a span took, and return it."""
         given = span.attributes
         operation = given.get(conventions.OPERATION)
         if operation not in _DURATIONS or given.get("sleipnir.cached"):
-            return
+            return span
         name, labels = _DURATIONS[str(operation)]
         attributes: dict[str, Any] = {label: given[label] for label in labels if label in given}
         failed = {} if span.failed is None else {conventions.ERROR_TYPE: span.failed.kind}
@@ -88,6 +88,7 @@ class Metrics:
             if counted in given:
                 tokens: Any = given[counted]
                 self._tokens.record(tokens, {**attributes, conventions.TOKEN_TYPE: kind})
+        return span
 
     def close(self) -> None:
         """Export everything a last time."""

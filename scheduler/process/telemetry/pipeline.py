@@ -12,6 +12,7 @@ import os
 import threading
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -118,7 +119,7 @@ class Pipeline:
                     self._failed += 0 if sender.metrics is None else sender.metrics.failed
                     return
                 _look_up(reports)
-                lost = sender.export([span for report in reports for span in _spans_of(report)])
+                lost = sender.export(chain.from_iterable(map(_spans_of, reports)))
             except Exception:
                 logger.exception("cannot export %d spans", len(reports))
                 lost = len(reports)

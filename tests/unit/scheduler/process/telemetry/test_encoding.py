@@ -30,7 +30,9 @@ ATTRIBUTES: dict[str, Any] = {
 
 
 def encoded(*given: ExportedSpan) -> Any:
-    return ExportTraceServiceRequest.FromString(SpanEncoder(PROCESS, "", "1.2").encode(given))
+    request, count = SpanEncoder(PROCESS, "", "1.2").encode(given)
+    assert count == len(given)
+    return ExportTraceServiceRequest.FromString(request)
 
 
 def test_a_span_with_everything_is_what_the_library_makes_of_it() -> None:
